@@ -1,0 +1,137 @@
+"""Which sub-centroid of its own class each row belongs to, for all classes at once (Eq. 6)."""
+
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dnc.centroids.segments import class_logsumexp, class_sum
+from dnc.errors import InvalidSetting
+
+# Shares of a row that differ by less than one part in 10,000 are a tie. Ties are no rarity: the
+# only row of a class belongs to each of its k sub-centroids by exactly 1/k, and in floating point
+# rounding would choose. This is well above the rounding of epsilon = 0.01 in float32.
+TIE = 1e-4
+
+
+class Assign(Protocol):
+    """A rule that gives each row one of the k sub-centroids of its class.
+
+    Rows with a negative label are masked: they take no part and get -1.
+    """
+
+    def __call__(
+        self,
+        similarity: Float[Tensor, "n k"],
+        labels: Int[Tensor, " n"],
+        *,
+        classes: int,
+        valid: Bool[Tensor, "c k"],
+        epsilon: float,
+        iterations: int,
+        weights: Float[Tensor, " n"] | None = None,
+    ) -> Int[Tensor, " n"]:
+        """The number of the sub-centroid of each row, in 0..k-1."""
+
+
+def transport_plan(
+    similarity: Float[Tensor, "n k"],
+    labels: Int[Tensor, " n"],
+    *,
+    classes: int,
+    valid: Bool[Tensor, "c k"],
+    epsilon: float = 0.05,
+    iterations: int = 3,
+    weights: Float[Tensor, " n"] | None = None,
+) -> Float[Tensor, "n k"]:
+    """Share of each row that goes to each sub-centroid of its class: entropic transport (Eq. 6).
+
+    In each class, every valid sub-centroid is to receive the same mass and every row gives away
+    its weight (1 without `weights`). One iteration of Sinkhorn-Knopp scales the sub-centroids to
+    their mass, then the rows to 1; so the rows sum to 1, the masses are equal at convergence.
+
+    The scales of the sub-centroids are kept as logarithms, and everything is float32 or better:
+    `exp(similarity / epsilon)` overflows half precision at epsilon 0.05 and float32 at 0.01.
+    """
+    if not epsilon > 0:
+        raise InvalidSetting(f"epsilon is {epsilon}; it must be above 0 (the paper uses 0.05).")
+    if iterations < 1:
+        raise InvalidSetting(f"iterations is {iterations}; at least 1 is needed (the paper: 3).")
+    # Masked rows form one more class of their own, in which every sub-centroid is valid.
+    classes += 1
+    valid = torch.cat([valid, valid.new_ones(1, valid.shape[1])])
+    labels = labels.where(labels >= 0, classes - 1)
+
+    logits = similarity.to(torch.promote_types(similarity.dtype, torch.float32)) / epsilon
+    weight = logits.new_ones(len(logits), 1) if weights is None else weights.to(logits)[:, None]
+    log_mass = (class_sum(weight, labels, classes) / valid.sum(1, keepdim=True)).log()
+
+    # Only the first sum over the rows of a class can overflow or vanish. Later ones are over rows
+    # that sum to 1, and a sub-centroid that was just scaled to its mass keeps, of some row, at
+    # least a share of 1 / (n k).
+    log_received = class_logsumexp(logits + weight.log(), labels, classes)
+    log_scale = torch.where(valid, log_mass - log_received, -torch.inf)
+    plan = _rows_to_one(logits + log_scale.index_select(0, labels))
+    for _ in range(iterations - 1):
+        log_received = class_sum(plan * weight, labels, classes).log()
+        log_scale += torch.where(valid, log_mass - log_received, 0.0)
+        plan = _rows_to_one(logits + log_scale.index_select(0, labels))
+    return plan
+
+
+def _rows_to_one(log_plan: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    # Softmax, but several times faster than `torch.softmax` over a few columns.
+    plan = (log_plan - log_plan.amax(dim=1, keepdim=True)).exp_()
+    return plan.div_(plan.sum(dim=1, keepdim=True))
+
+
+def sinkhorn(
+    similarity: Float[Tensor, "n k"],
+    labels: Int[Tensor, " n"],
+    *,
+    classes: int,
+    valid: Bool[Tensor, "c k"],
+    epsilon: float = 0.05,
+    iterations: int = 3,
+    weights: Float[Tensor, " n"] | None = None,
+) -> Int[Tensor, " n"]:
+    """Sub-centroid with the largest share in the transport plan of the row's class (Eq. 6).
+
+    Of equal shares the most similar sub-centroid wins. A class with fewer rows than sub-centroids
+    leaves some without rows; its only row goes to the most similar one.
+    """
+    plan = transport_plan(
+        similarity,
+        labels,
+        classes=classes,
+        valid=valid,
+        epsilon=epsilon,
+        iterations=iterations,
+        weights=weights,
+    )
+    tied = plan >= plan.amax(dim=1, keepdim=True) * (1 - TIE)
+    nearest = similarity.masked_fill(~tied, -torch.inf).argmax(dim=1)
+    return nearest.masked_fill(labels < 0, -1)
+
+
+def kmeans(
+    similarity: Float[Tensor, "n k"],
+    labels: Int[Tensor, " n"],
+    *,
+    classes: int,
+    valid: Bool[Tensor, "c k"],
+    epsilon: float = 0.05,
+    iterations: int = 3,
+    weights: Float[Tensor, " n"] | None = None,
+) -> Int[Tensor, " n"]:
+    """Most similar sub-centroid of the row's class: the assignment step of spherical k-means.
+
+    The other step, the means, is the caller's, as with `sinkhorn`. A hard choice of the nearest
+    has no temperature, no iteration and no mass to divide: `epsilon`, `iterations` and `weights`
+    are there because the signature is that of `sinkhorn`, which this function can replace.
+    """
+    del classes, epsilon, iterations, weights
+    eligible = valid[labels.clamp(min=0)] | (labels < 0)[:, None]
+    nearest = similarity.masked_fill(~eligible, -torch.inf).argmax(dim=1)
+    return nearest.masked_fill(labels < 0, -1)

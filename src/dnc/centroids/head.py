@@ -1,0 +1,348 @@
+"""The head that replaces a network's last layer: sub-centroids, their memory and their motion."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dnc.centroids import health
+from dnc.centroids.assignment import Assign, sinkhorn
+from dnc.centroids.decision import Decision, decide
+from dnc.centroids.memory import Memory
+from dnc.centroids.segments import selection
+from dnc.centroids.similarity import (
+    class_scores,
+    normalised,
+    similarity,
+    similarity_to_own_class,
+)
+from dnc.centroids.update import cluster_means, moved, random_directions, seeded
+from dnc.centroids.validation import (
+    Rows,
+    channels_last,
+    is_map,
+    labelled_rows,
+    numbers_per_class,
+)
+from dnc.errors import InvalidSetting, NothingAbsorbed
+
+# Most values that a temporary tensor may hold while decisions are made or a memory is clustered
+# (16 MB in float32), so that the work space does not grow with the map or the memory.
+BLOCK_VALUES = 1 << 22
+
+
+class SubCentroidHead(nn.Module):
+    """Classifies features by the nearest sub-centroid of any class; nothing in it is learnt.
+
+    In training, call it for the scores, take a cross-entropy, step the optimizer, and only then
+    let it `absorb` the same features: sub-centroids are buffers, and autograd refuses a buffer
+    that was written between forward and backward.
+
+    Features come as `(..., dim)` or as channel-first maps `(n, dim, h, w)`; their length does not
+    matter. Everything is computed in float32 or better, under autocast too, and `half()` or
+    `to(bfloat16)` leave the sub-centroids in float32: steps of one thousandth are lost in less.
+
+    Args:
+        dim: dimension of the features.
+        classes: number of classes.
+        subcentroids: sub-centroids of each class, one number for all or one for each (K).
+        momentum: share of a sub-centroid that stays in each update (mu in Eq. 8).
+        memory_rows: rows of earlier batches that take part in the clustering, divided evenly
+            among the classes; 0 clusters each batch by itself.
+        memory_dtype: float32, bfloat16 or float16.
+        epsilon: entropy of the transport plan (Eq. 6).
+        iterations: Sinkhorn-Knopp iterations.
+        temperature: scores are cosines divided by this.
+        assign: the clustering rule, `sinkhorn` or `kmeans` or your own.
+        only_correct: absorb only rows that are classified correctly, as the paper's pseudo-code.
+        reseed_after: put a sub-centroid on the row that its class covers worst once it was left
+            without rows in this many clusterings of its class in succession; None never does.
+        ignore_index: label of rows to leave out.
+        generator: source of the random start.
+
+    Attributes:
+        centroids: the sub-centroids, of length 1.
+        valid: which of the `k` places each class uses.
+        occupied: which have ever absorbed a row. Only these can win in evaluation.
+        held: rows that each held at the last clustering of its class.
+        idle: clusterings of its class since each last held a row.
+        steps: how many batches were absorbed.
+
+    """
+
+    centroids: Float[Tensor, "c k d"]
+    valid: Bool[Tensor, "c k"]
+    occupied: Bool[Tensor, "c k"]
+    held: Int[Tensor, "c k"]
+    idle: Int[Tensor, "c k"]
+    steps: Int[Tensor, ""]
+    memory: Memory | None
+
+    def __init__(
+        self,
+        dim: int,
+        classes: int,
+        *,
+        subcentroids: int | Sequence[int] = 4,
+        momentum: float = 0.999,
+        memory_rows: int = 0,
+        memory_dtype: torch.dtype = torch.float32,
+        epsilon: float = 0.05,
+        iterations: int = 3,
+        temperature: float = 0.1,
+        assign: Assign = sinkhorn,
+        only_correct: bool = False,
+        reseed_after: int | None = None,
+        ignore_index: int = -100,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value, allowed, sensible in (
+            ("dim", dim, dim >= 1, "at least 1"),
+            ("classes", classes, classes >= 1, "at least 1"),
+            ("momentum", momentum, 0 <= momentum <= 1, "between 0 and 1"),
+            ("memory_rows", memory_rows, memory_rows >= 0, "0 or more"),
+            ("epsilon", epsilon, epsilon > 0, "above 0"),
+            ("iterations", iterations, iterations >= 1, "at least 1"),
+            ("temperature", temperature, temperature > 0, "above 0"),
+            ("reseed_after", reseed_after, reseed_after is None or reseed_after >= 1, "1 or more"),
+        ):
+            if not allowed:
+                raise InvalidSetting(f"{name} is {value}; it must be {sensible}.")
+        numbers = torch.tensor(numbers_per_class(subcentroids, classes))
+        k = int(numbers.max())
+
+        self.dim = dim
+        self.classes = classes
+        self.momentum = momentum
+        self.epsilon = epsilon
+        self.iterations = iterations
+        self.temperature = temperature
+        self.assign = assign
+        self.only_correct = only_correct
+        self.reseed_after = reseed_after
+        self.ignore_index = ignore_index
+
+        start = random_directions(classes, k, dim, generator=generator)
+        self.register_buffer("centroids", start)
+        self.register_buffer("valid", torch.arange(k) < numbers[:, None])
+        self.register_buffer("occupied", torch.zeros(classes, k, dtype=torch.bool))
+        self.register_buffer("held", torch.zeros(classes, k, dtype=torch.long))
+        self.register_buffer("idle", torch.zeros(classes, k, dtype=torch.long))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.memory = Memory(memory_rows, dim, classes, dtype=memory_dtype) if memory_rows else None
+
+    def forward(self, features: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Scores of each class, divided by the temperature: `(... c)`, or `(n c h w)` for maps.
+
+        In training every valid sub-centroid takes part, or nothing would ever start. In evaluation
+        only those that have absorbed a row do, and a class never seen scores -inf.
+        """
+        rows = channels_last(features, self.dim)
+        eligible = self.valid if self.training else self.occupied
+        with torch.autocast(features.device.type, enabled=False):
+            x = normalised(rows.reshape(-1, self.dim))
+            scores = class_scores(similarity(x, self.centroids), eligible) / self.temperature
+        scores = scores.reshape(*rows.shape[:-1], self.classes)
+        return scores.movedim(-1, 1) if is_map(features, self.dim) else scores
+
+    @torch.no_grad()
+    def decide(self, features: Float[Tensor, "..."]) -> Decision:
+        """The nearest case of each row among the occupied sub-centroids, and its rival (Eq. 5)."""
+        if not self.occupied.any():
+            raise NothingAbsorbed(
+                "No row was absorbed yet, so there is no case to decide by. Call absorb() with "
+                "training features first, or load a trained state."
+            )
+        rows = channels_last(features, self.dim)
+        shape = rows.shape[:-1]
+        block = max(1, BLOCK_VALUES // self.centroids[..., 0].numel())
+        with torch.autocast(features.device.type, enabled=False):
+            parts = [
+                decide(similarity(normalised(part), self.centroids), self.occupied)
+                for part in rows.reshape(-1, self.dim).split(block)
+            ]
+        return Decision(
+            **{
+                field: torch.cat([getattr(part, field) for part in parts]).reshape(shape)
+                for field in Decision.__dataclass_fields__
+            }
+        )
+
+    @torch.no_grad()
+    def absorb(
+        self,
+        features: Float[Tensor, "..."],
+        labels: Int[Tensor, "..."],
+        ids: Int[Tensor, "..."] | None = None,
+    ) -> None:
+        """Takes a labelled batch in: into the memory, the clustering and the sub-centroids.
+
+        Only the classes in the batch are touched; without a row that carries a class nothing is.
+        A value that cannot be used raises before anything changes.
+
+        Args:
+            features: `(... d)`, or a map `(n d h w)`.
+            labels: a class for each row, or `ignore_index`.
+            ids: a number that leads back to the image of each row; for a map, one for each image.
+
+        """
+        rows = labelled_rows(
+            features,
+            labels,
+            ids,
+            dim=self.dim,
+            classes=self.classes,
+            ignore_index=self.ignore_index,
+        )
+        with torch.autocast(features.device.type, enabled=False):
+            x = normalised(rows.features).to(self.centroids.dtype)
+            if self.only_correct:
+                scores = class_scores(similarity(x, self.centroids), self.valid)
+                right = scores.argmax(dim=1) == rows.labels
+                x, rows = x[right], Rows(x[right], rows.labels[right], rows.ids[right])
+            if not len(x):
+                return
+            self.steps += 1
+            if self.memory is None:
+                self._cluster(x, rows.labels)
+            else:
+                self.memory.write(x, rows.labels, rows.ids, step=int(self.steps))
+                self._cluster_memory(self.memory, rows.labels.unique())
+            if self.reseed_after is not None:
+                stale = self.valid & (self.idle >= self.reseed_after)
+                self._reseed(stale, x, rows.labels)
+
+    @torch.no_grad()
+    def recluster(self) -> None:
+        """Clusters everything in the memory once and moves the sub-centroids of all its classes."""
+        if self.memory is None:
+            raise InvalidSetting("There is no memory to cluster; make the head with memory_rows.")
+        present = self.memory.written.nonzero()[:, 0]
+        if len(present):
+            self._cluster_memory(self.memory, present)
+
+    @torch.no_grad()
+    def start_from(self, features: Float[Tensor, "..."], labels: Int[Tensor, "..."]) -> None:
+        """Puts the sub-centroids of the classes in a batch on rows of it, far from each other.
+
+        A start from data instead of random directions; the rows are not absorbed.
+        """
+        rows = labelled_rows(
+            features,
+            labels,
+            None,
+            dim=self.dim,
+            classes=self.classes,
+            ignore_index=self.ignore_index,
+        )
+        x = normalised(rows.features).to(self.centroids.dtype)
+        nothing = torch.zeros_like(self.valid)
+        self.centroids.copy_(seeded(self.centroids, nothing, self.valid, x, rows.labels).centroids)
+
+    @torch.no_grad()
+    def health(self, *, idle_limit: int = 100) -> health.Health:
+        """Whether sub-centroids have collapsed, died or gone stale.
+
+        Args:
+            idle_limit: a sub-centroid without rows in this many clusterings of its class counts
+                as dead, like one that never had any.
+
+        """
+        seen = self.occupied.any(dim=1, keepdim=True)
+        total = self.held.sum(dim=1, keepdim=True)
+        return health.Health(
+            pairwise_cosine=health.pairwise_cosine(self.centroids, self.occupied),
+            occupancy=self.held / total.clamp(min=1),
+            dead=self.valid & seen & (~self.occupied | (self.idle >= idle_limit)),
+            mean_age=self.memory.mean_age(int(self.steps)) if self.memory else torch.nan,
+        )
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(model)` shows them."""
+        numbers = self.valid.sum(dim=1).unique().tolist()
+        k = numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
+        return (
+            f"dim={self.dim}, classes={self.classes}, subcentroids={k}, momentum={self.momentum}, "
+            f"temperature={self.temperature}"
+        )
+
+    def _cluster(self, x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> None:
+        """Clusters a batch by itself."""
+        touched, local = labels.unique(return_inverse=True)
+        chosen = selection(touched)
+        own = similarity_to_own_class(x, local, self.centroids[chosen])
+        cluster = self._cluster_of(own, local, self.valid[chosen])
+        self._note(chosen, self._move(chosen, x, cluster))
+
+    def _cluster_memory(self, memory: Memory, touched: Int[Tensor, " t"]) -> None:
+        """Clusters what the memory holds of some classes, a bounded number of them at a time."""
+        k, dtype = self.centroids.shape[1], self.centroids.dtype
+        # A block needs about four tensors like its sub-centroids, and its rows if they are copied.
+        is_view = memory.rows.dtype == dtype and isinstance(selection(touched), slice)
+        of_class = (4 * k + (0 if is_view else memory.slots)) * self.dim
+        size = max(1, BLOCK_VALUES // of_class)
+        blocks = [selection(block) for block in touched.split(size)]
+
+        own = torch.cat(
+            [memory.rows[block].to(dtype) @ self.centroids[block].mT for block in blocks]
+        )
+        filled = memory.filled[touched]
+        local = torch.arange(len(touched), device=touched.device)[:, None].expand_as(filled)
+        labels = torch.where(filled, local, -1)
+        cluster = self._cluster_of(own.flatten(0, 1), labels.flatten(), self.valid[touched])
+        held = []
+        for number, (block, clusters) in enumerate(
+            zip(blocks, cluster.split(size * memory.slots), strict=True)
+        ):
+            of_block = torch.where(clusters < 0, -1, clusters - number * size * k)
+            held.append(self._move(block, memory.rows[block].to(dtype).flatten(0, 1), of_block))
+        self._note(selection(touched), torch.cat(held))
+
+    def _cluster_of(
+        self, own: Float[Tensor, "n k"], labels: Int[Tensor, " n"], valid: Bool[Tensor, "t k"]
+    ) -> Int[Tensor, " n"]:
+        """A number for the class and sub-centroid that each row goes to; -1 for masked rows."""
+        assigned = self.assign(
+            own,
+            labels,
+            classes=len(valid),
+            valid=valid,
+            epsilon=self.epsilon,
+            iterations=self.iterations,
+        )
+        return torch.where(assigned < 0, -1, labels * valid.shape[1] + assigned)
+
+    def _move(
+        self, chosen: slice | Int[Tensor, " t"], x: Float[Tensor, "n d"], cluster: Int[Tensor, " n"]
+    ) -> Int[Tensor, "t k"]:
+        """Moves the sub-centroids of some classes to the means of their rows; counts the rows."""
+        p = self.centroids[chosen]
+        means = cluster_means(x, cluster, p.shape[0] * p.shape[1])
+        held = means.weight.view(p.shape[:2]).long()
+        self.centroids[chosen] = moved(p, means.mean.view_as(p), held > 0, self.momentum)
+        return held
+
+    def _note(self, chosen: slice | Int[Tensor, " t"], held: Int[Tensor, "t k"]) -> None:
+        """Notes which sub-centroids of some classes got rows."""
+        self.occupied[chosen] |= held > 0
+        self.held[chosen] = held
+        self.idle[chosen] = torch.where(held > 0, 0, self.idle[chosen] + 1)
+
+    def _reseed(
+        self, stale: Bool[Tensor, "c k"], x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]
+    ) -> None:
+        """Puts sub-centroids that were left without rows for too long on rows of the batch."""
+        if stale.any():
+            seeds = seeded(self.centroids, self.valid & ~stale, stale, x, labels)
+            self.centroids.copy_(seeds.centroids)
+            self.idle[seeds.row >= 0] = 0
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SubCentroidHead":
+        """Moves to another device, but never to a precision in which small steps would be lost."""
+        exact = self.centroids
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.centroids.dtype in (torch.float16, torch.bfloat16):
+            self.centroids = exact.to(self.centroids.device)
+        return self

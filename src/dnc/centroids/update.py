@@ -1,0 +1,156 @@
+"""How sub-centroids begin and move: plain functions of tensors (Eq. 8)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from dnc.centroids.segments import class_argmax, class_counts, class_max
+from dnc.centroids.similarity import normalised, similarity_to_own_class
+
+# Two unit rows whose cosine is above 1 minus this point in the same direction.
+SAME_DIRECTION = 1e-6
+
+# A vector shorter than this has no direction left, only the rounding of what cancelled.
+VANISHING = 1e-6
+
+
+@dataclass(frozen=True)
+class ClusterMeans:
+    """Mean of the rows of each cluster and how much weight (without weights: rows) it has."""
+
+    mean: Float[Tensor, "clusters d"]
+    weight: Float[Tensor, " clusters"]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Sub-centroids of which some were put on rows.
+
+    Attributes:
+        centroids: the sub-centroids, the newly seeded ones replaced.
+        row: the row that a sub-centroid was put on; -1 for those left alone.
+
+    """
+
+    centroids: Float[Tensor, "c k d"]
+    row: Int[Tensor, "c k"]
+
+
+def random_directions(
+    classes: int, subcentroids: int, dim: int, *, generator: torch.Generator | None = None
+) -> Float[Tensor, "c k d"]:
+    """Sub-centroids drawn uniformly from the unit sphere."""
+    return normalised(torch.randn(classes, subcentroids, dim, generator=generator))
+
+
+def seeded(
+    centroids: Float[Tensor, "c k d"],
+    placed: Bool[Tensor, "c k"],
+    wanted: Bool[Tensor, "c k"],
+    x: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+) -> Seeds:
+    """Puts each wanted sub-centroid on a row of its class, far from those already placed.
+
+    Farthest first: the first sub-centroid of a class without any placed one goes to the row nearest
+    to the class mean, every further one to the row that is least similar to all placed ones. So
+    nothing is drawn at random and the order of the rows does not matter. A sub-centroid is
+    left alone if no row of its class points in a direction that is not taken yet.
+    """
+    classes, k, _ = centroids.shape
+    centroids, placed = centroids.clone(), placed.clone()
+    row_of = torch.full_like(placed, -1, dtype=torch.long)
+    if not labels.numel():
+        return Seeds(centroids, row_of)
+
+    to_own = similarity_to_own_class(x, labels, centroids)
+    coverage = to_own.masked_fill(~placed[labels], -torch.inf).amax(dim=1)
+    mean = normalised(cluster_means(x, labels, classes).mean)
+    to_mean = similarity_to_own_class(x, labels, mean[:, None])[:, 0]
+    for slot in range(k):
+        first = ~placed.any(dim=1)[labels]
+        novelty = torch.where(first, to_mean, -coverage)
+        taken = ~first & (coverage > 1 - SAME_DIRECTION)
+        choice = class_argmax(novelty.masked_fill(taken, -torch.inf)[:, None], labels, classes)[
+            :, 0
+        ]
+        takes = wanted[:, slot] & ~placed[:, slot] & (choice >= 0)
+        row_of[:, slot] = torch.where(takes, choice, row_of[:, slot])
+        placed[:, slot] |= takes
+        seed = x[choice.clamp(min=0)].to(centroids.dtype)
+        centroids[:, slot] = torch.where(takes[:, None], seed, centroids[:, slot])
+        to_seed = similarity_to_own_class(x, labels, seed[:, None])[:, 0]
+        coverage = torch.where(takes[labels], torch.maximum(coverage, to_seed), coverage)
+    return Seeds(centroids, row_of)
+
+
+def cluster_means(
+    x: Float[Tensor, "n d"],
+    cluster: Int[Tensor, " n"],
+    clusters: int,
+    *,
+    weights: Float[Tensor, " n"] | None = None,
+) -> ClusterMeans:
+    """Mean row of each cluster, zero where there is none; rows of a negative cluster do not count.
+
+    The sums are taken by `embedding_bag` over the rows in order of their cluster: each row is read
+    once where it lies, and their order is fixed, on a GPU too, where `index_add_` uses atomics.
+    """
+    # The rows that do not count fill one more bag at the end.
+    cluster = torch.where(cluster < 0, clusters, cluster)
+    order = cluster.argsort(stable=True)
+    sizes = class_counts(cluster, clusters + 1)
+    if weights is None:
+        total = sizes.to(x.dtype)
+        share = (1 / total.clamp(min=1)).index_select(0, cluster)
+    else:
+        weights = weights.to(x.dtype)
+        total = x.new_zeros(clusters + 1).index_add_(0, cluster, weights)
+        share = weights / torch.where(total > 0, total, 1.0).index_select(0, cluster)
+    mean = embedding_bag(
+        order, x, sizes.cumsum(0) - sizes, mode="sum", per_sample_weights=share[order]
+    )
+    return ClusterMeans(mean[:clusters], total[:clusters])
+
+
+def moved(
+    centroids: Float[Tensor, "c k d"],
+    means: Float[Tensor, "c k d"],
+    occupied: Bool[Tensor, "c k"],
+    momentum: float,
+) -> Float[Tensor, "c k d"]:
+    """Sub-centroids drawn towards the means of their rows and put back on the sphere (Eq. 8).
+
+    Those that have no rows stay, bit for bit, and so do those whose pull cancels to nothing.
+    """
+    # A weight of 1 gives back the sub-centroid itself, exactly.
+    weight = torch.where(occupied, momentum, 1.0).to(centroids.dtype)[..., None]
+    target = torch.lerp(means.to(centroids.dtype), centroids, weight)
+    length = torch.linalg.vector_norm(target, dim=-1, keepdim=True)
+    if momentum <= 0.5:  # else the mean, at most of length 1, is too short to cancel the rest
+        cancelled = length <= VANISHING
+        target = torch.where(cancelled, centroids, target)
+        length = torch.where(cancelled, 1.0, length)
+    return target.div_(torch.where(occupied[..., None], length, 1.0))
+
+
+def running_mean(earlier: ClusterMeans, later: ClusterMeans) -> ClusterMeans:
+    """Mean over all rows of both, each counted once: no row is ever forgotten."""
+    weight = earlier.weight + later.weight
+    share = later.weight / torch.where(weight > 0, weight, 1.0)
+    return ClusterMeans(torch.lerp(earlier.mean, later.mean, share[:, None]), weight)
+
+
+def nearest_rows(
+    centroids: Float[Tensor, "c k d"], x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]
+) -> tuple[Int[Tensor, "c k"], Float[Tensor, "c k"]]:
+    """The real row of its class nearest to each sub-centroid, and its cosine.
+
+    -1 and -inf for a class without rows.
+    """
+    to_own = similarity_to_own_class(x, labels, centroids)
+    classes = centroids.shape[0]
+    return class_argmax(to_own, labels, classes), class_max(to_own, labels, classes)

@@ -1,0 +1,130 @@
+"""Checks of what users hand in: each error says what came, what is allowed and what to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dnc.errors import InvalidFeatures, InvalidLabels, InvalidSetting, NonFiniteFeatures
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Labelled rows, whatever shape the features had."""
+
+    features: Float[Tensor, "n d"]
+    labels: Int[Tensor, " n"]
+    ids: Int[Tensor, " n"]
+
+
+def is_map(features: Float[Tensor, "..."], dim: int) -> bool:
+    """Whether the features are a channel-first map `(n d h w)`; else they are `(... d)`.
+
+    A four-dimensional tensor that fits both readings is a map.
+    """
+    return features.ndim == 4 and features.shape[1] == dim
+
+
+def channels_last(features: Float[Tensor, "..."], dim: int) -> Float[Tensor, "... d"]:
+    """The features with their dimension last: maps `(n d h w)` become `(n h w d)`."""
+    if not features.is_floating_point():
+        raise InvalidFeatures(f"Features are {features.dtype}; they must be floating point.")
+    if is_map(features, dim):
+        return features.movedim(1, -1)
+    if features.ndim < 2 or features.shape[-1] != dim:
+        raise InvalidFeatures(
+            f"Features have shape {tuple(features.shape)}, but the head was made for dim={dim}: "
+            f"give (..., {dim}) or a channel-first map (n, {dim}, h, w)."
+        )
+    return features
+
+
+def labelled_rows(
+    features: Float[Tensor, "..."],
+    labels: Int[Tensor, "..."],
+    ids: Int[Tensor, "..."] | None,
+    *,
+    dim: int,
+    classes: int,
+    ignore_index: int,
+) -> Rows:
+    """Rows that carry a class, from features `(... d)` or `(n d h w)` with a label for each row.
+
+    Ids are one for each row, or for a map one for each image. Rows labelled `ignore_index` are
+    left out before anything else is asked of them.
+    """
+    features = channels_last(features, dim)
+    shape = features.shape[:-1]
+    labels = _whole_numbers(labels, "Labels")
+    if labels.shape != shape:
+        raise InvalidLabels(f"Labels have shape {tuple(labels.shape)}; expected {tuple(shape)}.")
+    if ids is None:
+        ids = torch.full_like(labels, -1)
+    else:
+        ids = _whole_numbers(ids, "Ids")
+        if ids.shape == shape[:1]:
+            ids = ids.reshape(-1, *[1] * (len(shape) - 1)).expand(shape)
+        if ids.shape != shape:
+            raise InvalidLabels(
+                f"Ids have shape {tuple(ids.shape)}; expected {tuple(shape)}, or ({shape[0]},) "
+                "for one id an image."
+            )
+    counted = (labels != ignore_index).flatten()
+    rows = Rows(
+        features.reshape(-1, dim)[counted], labels.flatten()[counted], ids.flatten()[counted]
+    )
+    _require_range(rows.labels, classes, ignore_index)
+    require_finite(rows.features)
+    return rows
+
+
+def require_finite(features: Float[Tensor, "n d"]) -> None:
+    """Refuses NaN and infinite values, naming the rows that hold them."""
+    broken = ~features.isfinite().all(dim=1)
+    if broken.any():
+        rows = broken.nonzero()[:, 0]
+        values = (~features[rows].isfinite()).sum().item()
+        raise NonFiniteFeatures(
+            f"{values} feature values are NaN or infinite, in {len(rows)} of {len(features)} rows: "
+            f"{_some(rows)}. Nothing was changed; look for a diverged loss or a corrupt input."
+        )
+
+
+def numbers_per_class(subcentroids: int | Sequence[int], classes: int) -> list[int]:
+    """How many sub-centroids each class has, from one number for all or one for each."""
+    numbers = [subcentroids] * classes if isinstance(subcentroids, int) else list(subcentroids)
+    if len(numbers) != classes:
+        raise InvalidSetting(
+            f"subcentroids has {len(numbers)} numbers for {classes} classes; give one number for "
+            "all classes or one for each."
+        )
+    if min(numbers) < 1:
+        raise InvalidSetting(
+            f"subcentroids asks for {min(numbers)} of a class; each class needs at least 1."
+        )
+    return numbers
+
+
+def _whole_numbers(values: Tensor, what: str) -> Int[Tensor, "..."]:
+    if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
+        raise InvalidLabels(
+            f"{what} are {values.dtype}; they must be whole numbers (call .long() if they are). "
+        )
+    return values.long()
+
+
+def _require_range(labels: Int[Tensor, " n"], classes: int, ignore_index: int) -> None:
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        wrong = labels[outside].unique()
+        raise InvalidLabels(
+            f"{int(outside.sum())} labels are out of range: {_some(wrong)}. Allowed are 0 to "
+            f"{classes - 1}, and {ignore_index} (ignore_index) for rows to leave out."
+        )
+
+
+def _some(values: Int[Tensor, " n"], most: int = 10) -> str:
+    listed = ", ".join(str(value) for value in values[:most].tolist())
+    return listed + (", ..." if len(values) > most else "")
