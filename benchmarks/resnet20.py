@@ -1,4 +1,4 @@
-"""The ResNet-20 for 32x32 images, small enough to train on two cores: what a step is measured by."""
+"""The ResNet-20 for 32x32 images, small enough to train on two cores."""
 
 import torch
 from torch import Tensor, nn

@@ -1,6 +1,6 @@
 """Which sub-centroid of its own class each row belongs to, for all classes at once (Eq. 6)."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +15,7 @@ from dnc.errors import InvalidSetting
 TIE = 1e-4
 
 
+@runtime_checkable
 class Assign(Protocol):
     """A rule that gives each row one of the k sub-centroids of its class.
 

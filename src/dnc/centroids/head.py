@@ -133,7 +133,7 @@ class SubCentroidHead(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
         self.memory = Memory(memory_rows, dim, classes, dtype=memory_dtype) if memory_rows else None
 
-    def forward(self, features: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def forward(self, features: Tensor) -> Float[Tensor, "..."]:
         """Scores of each class, divided by the temperature: `(... c)`, or `(n c h w)` for maps.
 
         In training every valid sub-centroid takes part, or nothing would ever start. In evaluation
@@ -148,7 +148,7 @@ class SubCentroidHead(nn.Module):
         return scores.movedim(-1, 1) if is_map(features, self.dim) else scores
 
     @torch.no_grad()
-    def decide(self, features: Float[Tensor, "..."]) -> Decision:
+    def decide(self, features: Tensor) -> Decision:
         """The nearest case of each row among the occupied sub-centroids, and its rival (Eq. 5)."""
         if not self.occupied.any():
             raise NothingAbsorbed(
@@ -171,12 +171,7 @@ class SubCentroidHead(nn.Module):
         )
 
     @torch.no_grad()
-    def absorb(
-        self,
-        features: Float[Tensor, "..."],
-        labels: Int[Tensor, "..."],
-        ids: Int[Tensor, "..."] | None = None,
-    ) -> None:
+    def absorb(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> None:
         """Takes a labelled batch in: into the memory, the clustering and the sub-centroids.
 
         Only the classes in the batch are touched; without a row that carries a class nothing is.
@@ -224,7 +219,7 @@ class SubCentroidHead(nn.Module):
             self._cluster_memory(self.memory, present)
 
     @torch.no_grad()
-    def start_from(self, features: Float[Tensor, "..."], labels: Int[Tensor, "..."]) -> None:
+    def start_from(self, features: Tensor, labels: Tensor) -> None:
         """Puts the sub-centroids of the classes in a batch on rows of it, far from each other.
 
         A start from data instead of random directions; the rows are not absorbed.

@@ -19,7 +19,7 @@ class Rows:
     ids: Int[Tensor, " n"]
 
 
-def is_map(features: Float[Tensor, "..."], dim: int) -> bool:
+def is_map(features: Tensor, dim: int) -> bool:
     """Whether the features are a channel-first map `(n d h w)`; else they are `(... d)`.
 
     A four-dimensional tensor that fits both readings is a map.
@@ -27,7 +27,7 @@ def is_map(features: Float[Tensor, "..."], dim: int) -> bool:
     return features.ndim == 4 and features.shape[1] == dim
 
 
-def channels_last(features: Float[Tensor, "..."], dim: int) -> Float[Tensor, "... d"]:
+def channels_last(features: Tensor, dim: int) -> Float[Tensor, "... d"]:
     """The features with their dimension last: maps `(n d h w)` become `(n h w d)`."""
     if not features.is_floating_point():
         raise InvalidFeatures(f"Features are {features.dtype}; they must be floating point.")
@@ -42,9 +42,9 @@ def channels_last(features: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..
 
 
 def labelled_rows(
-    features: Float[Tensor, "..."],
-    labels: Int[Tensor, "..."],
-    ids: Int[Tensor, "..."] | None,
+    features: Tensor,
+    labels: Tensor,
+    ids: Tensor | None,
     *,
     dim: int,
     classes: int,

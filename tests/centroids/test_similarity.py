@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from dnc.centroids import class_scores, normalised, similarity, similarity_to_own_class
+from tests.oracles import rows_on_sphere
+
+
+def test_similarity_is_the_cosine():
+    x, p = torch.randn(5, 7), torch.randn(3, 2, 7)
+    expected = torch.nn.functional.cosine_similarity(x[:, None, None], p[None], dim=-1)
+    torch.testing.assert_close(similarity(normalised(x), normalised(p)), expected)
+
+
+def test_own_class_similarity_is_a_slice_of_the_full_one(monkeypatch):
+    import sys
+
+    module = sys.modules["dnc.centroids.similarity"]
+    monkeypatch.setattr(module, "GATHERED_VALUES", 2 * 3 * 8)  # chunks of two rows
+    x, p = rows_on_sphere(11, 8), rows_on_sphere(4 * 3, 8, seed=1).view(4, 3, 8)
+    labels = torch.arange(11) % 4
+    expected = similarity(x, p)[torch.arange(11), labels]
+    torch.testing.assert_close(similarity_to_own_class(x, labels, p), expected)
+
+
+def test_own_class_similarity_of_no_rows_is_empty():
+    own = similarity_to_own_class(
+        torch.empty(0, 8), torch.empty(0, dtype=torch.long), torch.ones(4, 3, 8)
+    )
+    assert own.shape == (0, 3)
+
+
+def test_class_score_is_the_best_eligible_case():
+    cosine = torch.tensor([[[0.9, 0.1], [0.5, 0.6], [0.3, 0.2]]])
+    eligible = torch.tensor([[False, True], [True, True], [False, False]])
+    assert class_scores(cosine, eligible)[0].tolist() == pytest.approx([0.1, 0.6, -torch.inf])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_normalised_rows_have_length_one_in_float32_or_better(dtype):
+    unit = normalised((1000 * torch.randn(6, 33)).to(dtype))
+    assert unit.dtype == torch.promote_types(dtype, torch.float32)
+    torch.testing.assert_close(unit.norm(dim=1), torch.ones(6, dtype=unit.dtype))
+
+
+def test_a_zero_row_has_no_direction_and_stays_zero():
+    assert torch.equal(normalised(torch.zeros(1, 4)), torch.zeros(1, 4))
