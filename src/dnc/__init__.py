@@ -1,7 +1,16 @@
 """Deep Nearest Centroids: recognition by cases."""
 
-from dnc.centroids import SubCentroidHead, kmeans, sinkhorn
+from dnc.centroids import Decision, Health, SubCentroidHead, kmeans, sinkhorn
+from dnc.estimator import NearestSubCentroids
 
 __version__ = "0.1.0"
 
-__all__ = ["SubCentroidHead", "__version__", "kmeans", "sinkhorn"]
+__all__ = [
+    "Decision",
+    "Health",
+    "NearestSubCentroids",
+    "SubCentroidHead",
+    "__version__",
+    "kmeans",
+    "sinkhorn",
+]

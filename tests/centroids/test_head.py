@@ -105,10 +105,10 @@ def test_with_one_subcentroid_and_no_momentum_it_is_scikit_learns_nearest_centro
     x = l2_normalised(x)
     head = SubCentroidHead(64, 10, subcentroids=1, momentum=0).eval()
     head.absorb(torch.from_numpy(x), torch.from_numpy(y))
-    # NearestCentroid compares by distance, so on the sphere its means must be put back there.
-    means = l2_normalised(NearestCentroid().fit(x, y).centroids_)
-    twice = [number // 2 for number in range(20)]
-    theirs = NearestCentroid().fit(means[twice], twice).predict(x)
+    # NearestCentroid compares by distance, so its means must be put back on the sphere.
+    nearest_centroid = NearestCentroid().fit(x, y)
+    nearest_centroid.centroids_ = l2_normalised(nearest_centroid.centroids_)
+    theirs = nearest_centroid.predict(x)
     assert head.decide(torch.from_numpy(x)).label.tolist() == theirs.tolist()
     assert head(torch.from_numpy(x)).argmax(1).tolist() == theirs.tolist()
 

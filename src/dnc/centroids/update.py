@@ -52,13 +52,15 @@ def seeded(
     wanted: Bool[Tensor, "c k"],
     x: Float[Tensor, "n d"],
     labels: Int[Tensor, " n"],
+    *,
+    weights: Float[Tensor, " n"] | None = None,
 ) -> Seeds:
     """Puts each wanted sub-centroid on a row of its class, far from those already placed.
 
     Farthest first: the first sub-centroid of a class without any placed one goes to the row nearest
-    to the class mean, every further one to the row that is least similar to all placed ones. So
-    nothing is drawn at random and the order of the rows does not matter. A sub-centroid is
-    left alone if no row of its class points in a direction that is not taken yet.
+    to the (weighted) class mean, every further one to the row that is least similar to all placed
+    ones. So nothing is drawn at random and the order of the rows does not matter. A sub-centroid
+    is left alone if no row of its class points in a direction that is not taken yet.
     """
     classes, k, _ = centroids.shape
     centroids, placed = centroids.clone(), placed.clone()
@@ -68,7 +70,7 @@ def seeded(
 
     to_own = similarity_to_own_class(x, labels, centroids)
     coverage = to_own.masked_fill(~placed[labels], -torch.inf).amax(dim=1)
-    mean = normalised(cluster_means(x, labels, classes).mean)
+    mean = normalised(cluster_means(x, labels, classes, weights=weights).mean)
     to_mean = similarity_to_own_class(x, labels, mean[:, None])[:, 0]
     for slot in range(k):
         first = ~placed.any(dim=1)[labels]
