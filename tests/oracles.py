@@ -4,6 +4,7 @@ They loop over classes and use the scores of every row against every sub-centroi
 pseudo-code cannot be meant as printed (docs/algorithm.md says where), they do what it means.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -82,6 +83,7 @@ def updated_by_loop(
     momentum: float,
     epsilon: float = 0.05,
     iterations: int = 3,
+    choose: Callable[[Tensor, Tensor], Tensor] = one_choice,
 ) -> Tensor:
     """Sub-centroids after one update: full scores, then a loop over the classes."""
     scores = torch.einsum("nd,ckd->nck", x, centroids)
@@ -93,7 +95,7 @@ def updated_by_loop(
         k = int(valid[c].sum())
         own = scores[mine, c, :k]
         plan = online_clustering(own, epsilon, iterations)
-        chosen = one_hot(one_choice(plan, own), k).to(x.dtype)
+        chosen = one_hot(choose(plan, own), k).to(x.dtype)
         sums = chosen.T @ x[mine]
         counts = chosen.sum(dim=0)
         got = counts > 0

@@ -1,3 +1,4 @@
+import jaxtyping
 import pytest
 import torch
 
@@ -44,3 +45,8 @@ def test_normalised_rows_have_length_one_in_float32_or_better(dtype):
 
 def test_a_zero_row_has_no_direction_and_stays_zero():
     assert torch.equal(normalised(torch.zeros(1, 4)), torch.zeros(1, 4))
+
+
+def test_shapes_in_annotations_are_checked_while_testing():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        similarity(torch.ones(2, 3), torch.ones(4, 5, 6))

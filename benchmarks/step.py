@@ -1,0 +1,75 @@
+"""What the head adds to a training step and to inference, beside a ResNet-20 on 32x32 images.
+
+Run `python -m benchmarks.step`.
+"""
+
+import torch
+from torch import nn
+
+from benchmarks.measure import arguments, report, seconds_in_turns
+from benchmarks.resnet20 import resnet20_features, training_step
+from dnc import SubCentroidHead
+
+CLASSES, DIM, BATCH, ROWS = 10, 64, 128, 12_800
+
+
+def main() -> None:
+    """Prints the table."""
+    options = arguments(__doc__)
+    torch.manual_seed(0)
+    network = resnet20_features()
+    head = SubCentroidHead(DIM, CLASSES, subcentroids=4, memory_rows=ROWS)
+    linear = nn.Linear(DIM, CLASSES)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    images, labels = torch.randn(BATCH, 3, 32, 32), torch.arange(BATCH) % CLASSES
+    for _ in range(ROWS // BATCH + 1):
+        head.absorb(torch.randn(BATCH, DIM), labels)
+    features = training_step(network, head, optimizer, images, labels)
+
+    def softmax_step() -> None:
+        training_step(network, linear, optimizer, images, labels)
+
+    def dnc_step() -> None:
+        head.absorb(training_step(network, head, optimizer, images, labels), labels)
+
+    steps = seconds_in_turns(
+        {
+            "softmax step": softmax_step,
+            "dnc step": dnc_step,
+            "absorb": lambda: head.absorb(features, labels),
+        },
+        options.repeats,
+    )
+    network.eval()
+    head.eval()
+    with torch.no_grad():
+        inference = seconds_in_turns(
+            {
+                "network": lambda: network(images),
+                "head": lambda: head(features),
+                "linear": lambda: linear(features),
+            },
+            options.repeats,
+        )
+    absorb = steps["absorb"] / steps["softmax step"]
+    whole = steps["dnc step"] / steps["softmax step"]
+    over = (inference["head"] - inference["linear"]) / (inference["network"] + inference["linear"])
+    report(
+        f"A step of ResNet-20: c {CLASSES}, k 4, d {DIM}, batch {BATCH}, memory {ROWS:,} rows",
+        [
+            ("", "measured", "aim"),
+            ("absorb / softmax step", f"{100 * absorb:.2f} %", "at most 1 %"),
+            ("head over linear layer / inference", f"{100 * over:.2f} %", "at most 1 %"),
+            ("dnc step / softmax step", f"{whole:.3f}", ""),
+            ("absorb", f"{1000 * steps['absorb']:.2f} ms", ""),
+            ("softmax step", f"{1000 * steps['softmax step']:.0f} ms", ""),
+        ],
+        options.json,
+        absorb_over_step=absorb,
+        head_over_inference=over,
+        dnc_step_over_softmax_step=whole,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The command `dnc`: parse, delegate, print."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from dnc import __version__
+from dnc.demo import DemoReport, digits_split, run_demo
+from dnc.errors import DNCError
+
+app = typer.Typer(
+    help="Deep Nearest Centroids: recognition by cases.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def main() -> None:
+    """Runs the command; what a user can mend is told in a sentence, without a traceback."""
+    try:
+        app()
+    except (DNCError, OSError) as error:
+        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False)
+        raise SystemExit(1) from error
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        Console().print(f"dnc {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Deep Nearest Centroids: recognition by cases."""
+
+
+@app.command()
+def demo(
+    output: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder for the pictures and results.json.")
+    ] = Path("dnc-demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 20,
+    quiet: Annotated[bool, typer.Option(help="Print nothing; only write the files.")] = False,
+) -> None:
+    """Train on handwritten digits beside softmax and classic methods, and show the cases.
+
+    Needs no download and takes less than a minute.
+    """
+    console = Console(quiet=quiet)
+    steps = epochs * digits_split(seed).steps_per_epoch
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def on_step(method: str) -> None:
+            if method not in tasks:
+                tasks[method] = progress.add_task(method, total=steps)
+            progress.advance(tasks[method])
+
+        report = run_demo(output, seed=seed, epochs=epochs, on_step=on_step)
+    _print_report(console, report)
+
+
+def _print_report(console: Console, report: DemoReport) -> None:
+    table = Table(title=f"{report.test_images} handwritten digits never seen in training")
+    table.add_column("method")
+    for column in ("accuracy", "seconds", "stored vectors"):
+        table.add_column(column, justify="right")
+    for result in report.results:
+        table.add_row(
+            result.method,
+            f"{100 * result.accuracy:.2f} %",
+            f"{result.seconds:.2f}",
+            f"{result.stored_vectors}",
+        )
+    console.print(table)
+    console.print("Every decision of the first row has a reason that one can look at:")
+    for path in report.files:
+        console.print(f"  {path}", highlight=False)
