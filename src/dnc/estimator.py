@@ -16,8 +16,7 @@ from dnc.centroids.assignment import Assign, sinkhorn
 from dnc.centroids.decision import Decision, decide
 from dnc.centroids.similarity import class_scores, normalised, similarity, similarity_to_own_class
 from dnc.centroids.update import ClusterMeans, cluster_means, nearest_rows, running_mean, seeded
-from dnc.centroids.validation import numbers_per_class
-from dnc.errors import InvalidSetting
+from dnc.centroids.validation import numbers_per_class, require_settings
 
 # Queries are compared in blocks of so many cosines (32 MB in float64).
 BLOCK_VALUES = 1 << 22
@@ -206,7 +205,12 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         afresh: bool,
     ) -> Self:
-        self._check_settings()
+        require_settings(
+            ("max_iter", self.max_iter, self.max_iter >= 1, "at least 1"),
+            ("epsilon", self.epsilon, self.epsilon > 0, "above 0"),
+            ("iterations", self.iterations, self.iterations >= 1, "at least 1"),
+            ("temperature", self.temperature, self.temperature > 0, "above 0"),
+        )
         checked = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=afresh)
         rows: NDArray[np.floating] = checked[0]
         target: NDArray[Any] = checked[1]
@@ -228,16 +232,6 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.counts_ = cases.weight.numpy()
         self.exemplar_indices_ = cases.exemplar.numpy()
         return self
-
-    def _check_settings(self) -> None:
-        for name, allowed, sensible in (
-            ("max_iter", self.max_iter >= 1, "at least 1"),
-            ("epsilon", self.epsilon > 0, "above 0"),
-            ("iterations", self.iterations >= 1, "at least 1"),
-            ("temperature", self.temperature > 0, "above 0"),
-        ):
-            if not allowed:
-                raise InvalidSetting(f"{name} is {getattr(self, name)}; it must be {sensible}.")
 
     def _room(
         self,

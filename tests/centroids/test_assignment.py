@@ -157,6 +157,18 @@ def test_integer_weights_equal_repeated_rows():
     assert weighted.isfinite().all()
 
 
+def test_rows_that_weigh_nothing_do_not_pull_however_similar_they_are():
+    scores = torch.tensor([[0.1, 0.2], [0.3, -0.5], [1.0, 1.0], [0.5, 0.4]])
+    labels, valid = torch.tensor([0, 0, 0, 1]), torch.ones(2, 2, dtype=torch.bool)
+    weights = torch.tensor([1.0, 2.0, 0.0, 0.0])  # of class 1 nothing weighs anything
+    plan = transport_plan(scores, labels, classes=2, valid=valid, epsilon=0.01, weights=weights)
+    without = transport_plan(
+        scores[:2], labels[:2], classes=2, valid=valid, epsilon=0.01, weights=weights[:2]
+    )
+    assert plan.isfinite().all()
+    torch.testing.assert_close(plan[:2], without)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("epsilon", [0.05, 0.01, 0.001])
 def test_extreme_similarities_stay_finite(dtype, epsilon):

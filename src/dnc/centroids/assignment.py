@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dnc.centroids.segments import class_logsumexp, class_sum
-from dnc.errors import InvalidSetting
+from dnc.centroids.segments import Bags, class_max
+from dnc.centroids.validation import require_settings
 
 # Shares of a row that differ by less than one part in 10,000 are a tie. Ties are no rarity: the
 # only row of a class belongs to each of its k sub-centroids by exactly 1/k, and in floating point
@@ -55,35 +55,42 @@ def transport_plan(
     The scales of the sub-centroids are kept as logarithms, and everything is float32 or better:
     `exp(similarity / epsilon)` overflows half precision at epsilon 0.05 and float32 at 0.01.
     """
-    if not epsilon > 0:
-        raise InvalidSetting(f"epsilon is {epsilon}; it must be above 0 (the paper uses 0.05).")
-    if iterations < 1:
-        raise InvalidSetting(f"iterations is {iterations}; at least 1 is needed (the paper: 3).")
+    require_settings(
+        ("epsilon", epsilon, epsilon > 0, "above 0 (the paper uses 0.05)"),
+        ("iterations", iterations, iterations >= 1, "at least 1 (the paper uses 3)"),
+    )
     # Masked rows form one more class of their own, in which every sub-centroid is valid.
-    classes += 1
+    labels = torch.where(labels < 0, classes, labels)
     valid = torch.cat([valid, valid.new_ones(1, valid.shape[1])])
-    labels = labels.where(labels >= 0, classes - 1)
+    bags = Bags.of(labels, len(valid))
 
     logits = similarity.to(torch.promote_types(similarity.dtype, torch.float32)) / epsilon
-    weight = logits.new_ones(len(logits), 1) if weights is None else weights.to(logits)[:, None]
-    log_mass = (class_sum(weight, labels, classes) / valid.sum(1, keepdim=True)).log()
+    if weights is None:
+        total = bags.sizes[:, None].to(logits.dtype)
+    else:
+        weights = weights.to(logits.dtype)
+        total = bags.sum(weights[:, None])
+    mass = total / valid.sum(dim=1, keepdim=True)
 
-    # Only the first sum over the rows of a class can overflow or vanish. Later ones are over rows
-    # that sum to 1, and a sub-centroid that was just scaled to its mass keeps, of some row, at
-    # least a share of 1 / (n k).
-    log_received = class_logsumexp(logits + weight.log(), labels, classes)
-    log_scale = torch.where(valid, log_mass - log_received, -torch.inf)
-    plan = _rows_to_one(logits + log_scale.index_select(0, labels))
-    for _ in range(iterations - 1):
-        log_received = class_sum(plan * weight, labels, classes).log()
-        log_scale += torch.where(valid, log_mass - log_received, 0.0)
+    # Only the first sum over the rows of a class could overflow or vanish, so the largest value is
+    # taken out. Later ones are over rows that sum to 1, and a sub-centroid that was just scaled to
+    # its mass has, of some row, a share of at least 1 / (n k).
+    counted = logits if weights is None else logits.masked_fill((weights == 0)[:, None], -torch.inf)
+    largest = class_max(counted, labels, len(valid))
+    largest = torch.where(largest == -torch.inf, 0.0, largest)
+    plan = (counted - largest.index_select(0, labels)).exp_()
+    log_scale = torch.where(valid, -largest, -torch.inf)
+    for _ in range(iterations):
+        received = bags.sum(plan, weights)
+        # Nothing is received where there is no row, or none that weighs anything.
+        log_scale += torch.where(received > 0, mass / received, 1.0).log_()
         plan = _rows_to_one(logits + log_scale.index_select(0, labels))
     return plan
 
 
 def _rows_to_one(log_plan: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
     # Softmax, but several times faster than `torch.softmax` over a few columns.
-    plan = (log_plan - log_plan.amax(dim=1, keepdim=True)).exp_()
+    plan = log_plan.sub_(log_plan.amax(dim=1, keepdim=True)).exp_()
     return plan.div_(plan.sum(dim=1, keepdim=True))
 
 

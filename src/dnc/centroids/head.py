@@ -24,6 +24,7 @@ from dnc.centroids.validation import (
     is_map,
     labelled_rows,
     numbers_per_class,
+    require_settings,
 )
 from dnc.errors import InvalidSetting, NothingAbsorbed
 
@@ -98,7 +99,7 @@ class SubCentroidHead(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, value, allowed, sensible in (
+        require_settings(
             ("dim", dim, dim >= 1, "at least 1"),
             ("classes", classes, classes >= 1, "at least 1"),
             ("momentum", momentum, 0 <= momentum <= 1, "between 0 and 1"),
@@ -107,9 +108,7 @@ class SubCentroidHead(nn.Module):
             ("iterations", iterations, iterations >= 1, "at least 1"),
             ("temperature", temperature, temperature > 0, "above 0"),
             ("reseed_after", reseed_after, reseed_after is None or reseed_after >= 1, "1 or more"),
-        ):
-            if not allowed:
-                raise InvalidSetting(f"{name} is {value}; it must be {sensible}.")
+        )
         numbers = torch.tensor(numbers_per_class(subcentroids, classes))
         k = int(numbers.max())
 
@@ -272,28 +271,28 @@ class SubCentroidHead(nn.Module):
         self._note(chosen, self._move(chosen, x, cluster))
 
     def _cluster_memory(self, memory: Memory, touched: Int[Tensor, " t"]) -> None:
-        """Clusters what the memory holds of some classes, a bounded number of them at a time."""
+        """Clusters what the memory holds of some classes, in blocks of a bounded size."""
         k, dtype = self.centroids.shape[1], self.centroids.dtype
-        # A block needs about four tensors like its sub-centroids, and its rows if they are copied.
-        is_view = memory.rows.dtype == dtype and isinstance(selection(touched), slice)
-        of_class = (4 * k + (0 if is_view else memory.slots)) * self.dim
+        whole = selection(touched)
+        is_view = isinstance(whole, slice) and memory.rows.dtype == dtype
+        # A block takes about three tensors like its sub-centroids, and its rows unless viewed.
+        of_class = (3 * k + (0 if is_view else memory.slots)) * self.dim
         size = max(1, BLOCK_VALUES // of_class)
         blocks = [selection(block) for block in touched.split(size)]
 
-        own = torch.cat(
-            [memory.rows[block].to(dtype) @ self.centroids[block].mT for block in blocks]
-        )
-        filled = memory.filled[touched]
+        def rows_of(block: slice | Int[Tensor, " b"]) -> Float[Tensor, "b m d"]:
+            return memory.rows[block].to(dtype)
+
+        own = [rows_of(b) @ self.centroids[b].mT for b in ([whole] if is_view else blocks)]
+        filled = memory.filled[whole]
         local = torch.arange(len(touched), device=touched.device)[:, None].expand_as(filled)
-        labels = torch.where(filled, local, -1)
-        cluster = self._cluster_of(own.flatten(0, 1), labels.flatten(), self.valid[touched])
+        labels = torch.where(filled, local, -1).flatten()
+        cluster = self._cluster_of(torch.cat(own).flatten(0, 1), labels, self.valid[whole])
         held = []
-        for number, (block, clusters) in enumerate(
-            zip(blocks, cluster.split(size * memory.slots), strict=True)
-        ):
-            of_block = torch.where(clusters < 0, -1, clusters - number * size * k)
-            held.append(self._move(block, memory.rows[block].to(dtype).flatten(0, 1), of_block))
-        self._note(selection(touched), torch.cat(held))
+        for number, of_block in enumerate(cluster.split(size * memory.slots)):
+            of_block = torch.where(of_block < 0, -1, of_block - number * size * k)
+            held.append(self._move(blocks[number], rows_of(blocks[number]).flatten(0, 1), of_block))
+        self._note(whole, torch.cat(held))
 
     def _cluster_of(
         self, own: Float[Tensor, "n k"], labels: Int[Tensor, " n"], valid: Bool[Tensor, "t k"]
@@ -315,8 +314,8 @@ class SubCentroidHead(nn.Module):
         """Moves the sub-centroids of some classes to the means of their rows; counts the rows."""
         p = self.centroids[chosen]
         means = cluster_means(x, cluster, p.shape[0] * p.shape[1])
-        held = means.weight.view(p.shape[:2]).long()
-        self.centroids[chosen] = moved(p, means.mean.view_as(p), held > 0, self.momentum)
+        mean, held = means.mean.view_as(p), means.weight.view(p.shape[:2]).long()
+        self.centroids[chosen] = moved(p, mean, held > 0, self.momentum, out=mean)
         return held
 
     def _note(self, chosen: slice | Int[Tensor, " t"], held: Int[Tensor, "t k"]) -> None:

@@ -1,8 +1,11 @@
 """Reductions of rows by class, for all classes at once and in any order of the rows."""
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 
 def class_counts(labels: Int[Tensor, " n"], classes: int) -> Int[Tensor, " c"]:
@@ -10,12 +13,38 @@ def class_counts(labels: Int[Tensor, " n"], classes: int) -> Int[Tensor, " c"]:
     return torch.bincount(labels, minlength=classes)
 
 
-def class_sum(
-    values: Float[Tensor, "n k"], labels: Int[Tensor, " n"], classes: int
-) -> Float[Tensor, "c k"]:
-    """Sum of the values over the rows of each class."""
-    sums = values.new_zeros(classes, values.shape[1])
-    return sums.scatter_add_(0, labels[:, None].expand_as(values), values)
+@dataclass(frozen=True)
+class Bags:
+    """Rows in order of their class, so that they can be summed by class many times.
+
+    Sums go through `embedding_bag`: each row is read once where it lies, several times faster than
+    `scatter_add_`; and the order of summation is fixed, on a GPU too, where others use atomics.
+
+    Attributes:
+        order: the rows, class by class.
+        starts: where the rows of each class begin in that order.
+        sizes: the number of rows of each class.
+    """
+
+    order: Int[Tensor, " n"]
+    starts: Int[Tensor, " c"]
+    sizes: Int[Tensor, " c"]
+
+    @classmethod
+    def of(cls, labels: Int[Tensor, " n"], classes: int) -> "Bags":
+        """The rows of each class."""
+        sizes = class_counts(labels, classes)
+        return cls(labels.argsort(stable=True), sizes.cumsum(0) - sizes, sizes)
+
+    def sum(
+        self, values: Float[Tensor, "n d"], weights: Float[Tensor, " n"] | None = None
+    ) -> Float[Tensor, "c d"]:
+        """Sum of the (weighted) values over the rows of each class."""
+        if weights is not None:
+            weights = weights.index_select(0, self.order)
+        return embedding_bag(
+            self.order, values, self.starts, mode="sum", per_sample_weights=weights
+        )
 
 
 def class_max(
@@ -36,18 +65,6 @@ def class_argmax(
     first = candidates.new_full((classes, values.shape[1]), rows)
     first.scatter_reduce_(0, labels[:, None].expand_as(candidates), candidates, "amin")
     return torch.where(first == rows, -1, first)
-
-
-def class_logsumexp(
-    values: Float[Tensor, "n k"], labels: Int[Tensor, " n"], classes: int
-) -> Float[Tensor, "c k"]:
-    """Logarithm of the sum of exponentials over the rows of each class; -inf where all are."""
-    largest = class_max(values, labels, classes)
-    # A column of -inf has nothing to take out; without this, -inf - -inf would be NaN.
-    finite = torch.where(largest == -torch.inf, 0.0, largest)
-    return (
-        finite + class_sum((values - finite.index_select(0, labels)).exp_(), labels, classes).log_()
-    )
 
 
 def rank_in_class(labels: Int[Tensor, " n"]) -> Int[Tensor, " n"]:

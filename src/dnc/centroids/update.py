@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
-from dnc.centroids.segments import class_argmax, class_counts, class_max
+from dnc.centroids.segments import Bags, class_argmax, class_max
 from dnc.centroids.similarity import normalised, similarity_to_own_class
 
 # Two unit rows whose cosine is above 1 minus this point in the same direction.
@@ -96,26 +95,18 @@ def cluster_means(
     *,
     weights: Float[Tensor, " n"] | None = None,
 ) -> ClusterMeans:
-    """Mean row of each cluster, zero where there is none; rows of a negative cluster do not count.
-
-    The sums are taken by `embedding_bag` over the rows in order of their cluster: each row is read
-    once where it lies, and their order is fixed, on a GPU too, where `index_add_` uses atomics.
-    """
+    """Mean row of each cluster, zero where there is none; a negative cluster does not count."""
     # The rows that do not count fill one more bag at the end.
     cluster = torch.where(cluster < 0, clusters, cluster)
-    order = cluster.argsort(stable=True)
-    sizes = class_counts(cluster, clusters + 1)
+    bags = Bags.of(cluster, clusters + 1)
     if weights is None:
-        total = sizes.to(x.dtype)
-        share = (1 / total.clamp(min=1)).index_select(0, cluster)
+        total = bags.sizes.to(x.dtype)
+        share = (1 / total).index_select(0, cluster)
     else:
         weights = weights.to(x.dtype)
-        total = x.new_zeros(clusters + 1).index_add_(0, cluster, weights)
+        total = bags.sum(weights[:, None])[:, 0]
         share = weights / torch.where(total > 0, total, 1.0).index_select(0, cluster)
-    mean = embedding_bag(
-        order, x, sizes.cumsum(0) - sizes, mode="sum", per_sample_weights=share[order]
-    )
-    return ClusterMeans(mean[:clusters], total[:clusters])
+    return ClusterMeans(bags.sum(x, share)[:clusters], total[:clusters])
 
 
 def moved(
@@ -123,18 +114,21 @@ def moved(
     means: Float[Tensor, "c k d"],
     occupied: Bool[Tensor, "c k"],
     momentum: float,
+    *,
+    out: Float[Tensor, "c k d"] | None = None,
 ) -> Float[Tensor, "c k d"]:
     """Sub-centroids drawn towards the means of their rows and put back on the sphere (Eq. 8).
 
-    Those that have no rows stay, bit for bit, and so do those whose pull cancels to nothing.
+    Those that have no rows stay, bit for bit, and so do those whose pull cancels to nothing. The
+    result is written to `out`, which may be `means` itself, or to a new tensor.
     """
     # A weight of 1 gives back the sub-centroid itself, exactly.
     weight = torch.where(occupied, momentum, 1.0).to(centroids.dtype)[..., None]
-    target = torch.lerp(means.to(centroids.dtype), centroids, weight)
+    target = torch.lerp(means, centroids, weight, out=out)
     length = torch.linalg.vector_norm(target, dim=-1, keepdim=True)
     if momentum <= 0.5:  # else the mean, at most of length 1, is too short to cancel the rest
         cancelled = length <= VANISHING
-        target = torch.where(cancelled, centroids, target)
+        target.copy_(torch.where(cancelled, centroids, target))
         length = torch.where(cancelled, 1.0, length)
     return target.div_(torch.where(occupied[..., None], length, 1.0))
 

@@ -92,6 +92,13 @@ def require_finite(features: Float[Tensor, "n d"]) -> None:
         )
 
 
+def require_settings(*settings: tuple[str, object, bool, str]) -> None:
+    """Refuses the first setting that is not allowed: `(name, value, allowed, what is sensible)`."""
+    for name, value, allowed, sensible in settings:
+        if not allowed:
+            raise InvalidSetting(f"{name} is {value}; it must be {sensible}.")
+
+
 def numbers_per_class(subcentroids: int | Sequence[int], classes: int) -> list[int]:
     """How many sub-centroids each class has, from one number for all or one for each."""
     numbers = [subcentroids] * classes if isinstance(subcentroids, int) else list(subcentroids)
@@ -110,7 +117,7 @@ def numbers_per_class(subcentroids: int | Sequence[int], classes: int) -> list[i
 def _whole_numbers(values: Tensor, what: str) -> Int[Tensor, "..."]:
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise InvalidLabels(
-            f"{what} are {values.dtype}; they must be whole numbers (call .long() if they are). "
+            f"{what} are {values.dtype}; they must be whole numbers (call .long() if they are)."
         )
     return values.long()
 
