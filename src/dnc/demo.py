@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from torch import Tensor, nn
 
-from dnc.centroids import SubCentroidHead, normalised, similarity
+from dnc.centroids import SubCentroidHead, normalised, similarities
 from dnc.estimator import NearestSubCentroids
 from dnc.explanation.anchors import nearest_distinct_rows
 from dnc.explanation.pictures import Case, cases_figure, decision_figure, save
@@ -198,7 +198,7 @@ def draw(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) 
     decision = head.decide(test_features)
     right = decision.label == split.test_labels
     query = int(decision.margin.masked_fill(~right, torch.inf).argmin())
-    to_query = similarity(normalised(test_features[query : query + 1]), head.centroids)[0]
+    to_query = similarities(normalised(test_features[query : query + 1]), head.centroids)[0]
     nearest = to_query.masked_fill(~head.occupied, -torch.inf).max(dim=1)
     best = nearest.values.topk(4).indices.tolist()
     margin = float(decision.margin[query])

@@ -13,13 +13,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from dnc.centroids.assignment import Assign, sinkhorn
-from dnc.centroids.decision import Decision, decide
-from dnc.centroids.similarity import class_scores, normalised, similarity, similarity_to_own_class
+from dnc.centroids.decision import nearest_cases
+from dnc.centroids.similarity import (
+    class_scores,
+    normalised,
+    query_blocks,
+    similarities,
+    similarity_to_own_class,
+)
 from dnc.centroids.update import ClusterMeans, cluster_means, nearest_rows, running_mean, seeded
 from dnc.centroids.validation import numbers_per_class, require_settings
-
-# Queries are compared in blocks of so many cosines (32 MB in float64).
-BLOCK_VALUES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -176,11 +179,15 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def explain(self, X: ArrayLike) -> CaseExplanation:
         """The training rows that decide, for each query, and those that came nearest to it."""
-        centroids, eligible = self._fitted_cases()
-        parts = [decide(similarity(x, centroids), eligible) for x in self._queries(X)]
-        label, case, cosine, margin, rival, rival_case = (
-            torch.cat([getattr(part, field) for part in parts]).numpy()
-            for field in Decision.__dataclass_fields__
+        decision = nearest_cases(*self._queries_and_cases(X))
+        label, case, rival, rival_case = (
+            field.numpy()
+            for field in (
+                decision.label,
+                decision.subcentroid,
+                decision.rival_label,
+                decision.rival_subcentroid,
+            )
         )
         alone = rival < 0
         rival_label = np.where(alone, label, rival)
@@ -189,8 +196,8 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             label=self.classes_[label],
             subcentroid=case,
             exemplar=self.exemplar_indices_[label, case],
-            similarity=cosine,
-            margin=margin,
+            similarity=decision.similarity.numpy(),
+            margin=decision.margin.numpy(),
             rival_label=self.classes_[rival_label],
             rival_subcentroid=rival_case,
             rival_exemplar=np.where(alone, -1, rival_exemplar),
@@ -284,20 +291,17 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return replace(cases, mean=means.mean.view_as(p), weight=means.weight.view_as(cases.weight))
 
     def _scores(self, X: ArrayLike) -> Tensor:
-        cases, eligible = self._fitted_cases()
-        parts = [class_scores(similarity(x, cases), eligible) for x in self._queries(X)]
-        return torch.cat(parts)
+        x, p, eligible = self._queries_and_cases(X)
+        blocks = query_blocks(x, p)
+        return torch.cat([class_scores(similarities(block, p), eligible) for block in blocks])
 
-    def _fitted_cases(self) -> tuple[Tensor, Tensor]:
+    def _queries_and_cases(self, X: ArrayLike) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised rows, the sub-centroids, and which of these have rows and so can win."""
         check_is_fitted(self)
-        return torch.from_numpy(self.centroids_), torch.from_numpy(self.counts_) > 0
-
-    def _queries(self, X: ArrayLike) -> tuple[Tensor, ...]:
-        """Normalised rows, in blocks whose cosines to all cases fit into little memory."""
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        x = normalised(torch.tensor(rows)).to(self._cases.mean.dtype)
-        blocks: tuple[Tensor, ...] = x.split(max(1, BLOCK_VALUES // self.counts_.size))
-        return blocks
+        p = torch.from_numpy(self.centroids_)
+        x = normalised(torch.tensor(rows)).to(p.dtype)
+        return x, p, torch.from_numpy(self.counts_) > 0
 
 
 def _with_nearest_rows(cases: _Cases, x: Tensor, labels: Tensor, numbers: Tensor) -> _Cases:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dnc.centroids import kmeans, similarity, sinkhorn, transport_plan
+from dnc.centroids import kmeans, similarities, sinkhorn, transport_plan
 from dnc.errors import InvalidSetting
 from tests.oracles import assignment_by_loop, rows_on_sphere
 
@@ -22,7 +22,7 @@ def clusterings(draw):
     k = max(numbers)
     p = rows_on_sphere(len(numbers) * k, dim, seed + 1).view(len(numbers), k, dim)
     valid = torch.arange(k) < torch.tensor(numbers)[:, None]
-    return similarity(x, p), labels, valid
+    return similarities(x, p), labels, valid
 
 
 def own(scores, labels):

@@ -1,12 +1,12 @@
 import torch
 
-from dnc.centroids import decide, similarity
+from dnc.centroids import decide, similarities
 from tests.oracles import rows_on_sphere
 
 
 def test_decision_matches_a_search_over_all_cases():
     classes, k = 5, 3
-    cosine = similarity(rows_on_sphere(40, 6), rows_on_sphere(classes * k, 6, 1).view(5, 3, 6))
+    cosine = similarities(rows_on_sphere(40, 6), rows_on_sphere(classes * k, 6, 1).view(5, 3, 6))
     eligible = torch.rand(classes, k, generator=torch.Generator().manual_seed(3)) > 0.3
     decision = decide(cosine, eligible)
     for row in range(40):

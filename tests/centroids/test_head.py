@@ -10,8 +10,7 @@ from sklearn.preprocessing import normalize as l2_normalised
 from torch.nn.functional import cross_entropy, normalize
 
 from dnc import SubCentroidHead, kmeans, sinkhorn
-from dnc.centroids import head as head_module
-from dnc.centroids import normalised
+from dnc.centroids import clustering, normalised
 from tests.oracles import rows_on_sphere, updated_by_loop
 
 
@@ -56,7 +55,7 @@ def test_absorbing_a_batch_matches_the_per_class_loop(numbers, rows, momentum, s
 def test_absorbing_with_memory_matches_the_loop_over_memory_and_batch(
     memory_rows, block_values, monkeypatch
 ):
-    monkeypatch.setattr(head_module, "BLOCK_VALUES", block_values)
+    monkeypatch.setattr(clustering, "BLOCK_VALUES", block_values)
     head = new_head(classes=5, subcentroids=[4, 1, 3, 2, 4], memory_rows=memory_rows, momentum=0.9)
     head.double()
     slots = memory_rows // 5
@@ -234,7 +233,7 @@ def test_decide_agrees_with_forward_in_any_block_size(monkeypatch):
     head.absorb(torch.randn(50, 8), torch.arange(50) % 5)
     x = torch.randn(4, 7, 8)
     whole = head.decide(x)
-    monkeypatch.setattr(head_module, "BLOCK_VALUES", 1)
+    monkeypatch.setattr("dnc.centroids.similarity.BLOCK_VALUES", 1)
     parts = head.decide(x)
     assert torch.equal(whole.label, head(x).argmax(dim=-1))
     for field in whole.__dataclass_fields__:

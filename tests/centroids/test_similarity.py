@@ -2,24 +2,21 @@ import jaxtyping
 import pytest
 import torch
 
-from dnc.centroids import class_scores, normalised, similarity, similarity_to_own_class
+from dnc.centroids import class_scores, normalised, similarities, similarity_to_own_class
 from tests.oracles import rows_on_sphere
 
 
 def test_similarity_is_the_cosine():
     x, p = torch.randn(5, 7), torch.randn(3, 2, 7)
     expected = torch.nn.functional.cosine_similarity(x[:, None, None], p[None], dim=-1)
-    torch.testing.assert_close(similarity(normalised(x), normalised(p)), expected)
+    torch.testing.assert_close(similarities(normalised(x), normalised(p)), expected)
 
 
 def test_own_class_similarity_is_a_slice_of_the_full_one(monkeypatch):
-    import sys
-
-    module = sys.modules["dnc.centroids.similarity"]
-    monkeypatch.setattr(module, "GATHERED_VALUES", 2 * 3 * 8)  # chunks of two rows
+    monkeypatch.setattr("dnc.centroids.similarity.BLOCK_VALUES", 2 * 3 * 8)  # two rows
     x, p = rows_on_sphere(11, 8), rows_on_sphere(4 * 3, 8, seed=1).view(4, 3, 8)
     labels = torch.arange(11) % 4
-    expected = similarity(x, p)[torch.arange(11), labels]
+    expected = similarities(x, p)[torch.arange(11), labels]
     torch.testing.assert_close(similarity_to_own_class(x, labels, p), expected)
 
 
@@ -49,4 +46,4 @@ def test_a_zero_row_has_no_direction_and_stays_zero():
 
 def test_shapes_in_annotations_are_checked_while_testing():
     with pytest.raises(jaxtyping.TypeCheckError):
-        similarity(torch.ones(2, 3), torch.ones(4, 5, 6))
+        similarities(torch.ones(2, 3), torch.ones(4, 5, 6))

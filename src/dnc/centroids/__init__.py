@@ -8,7 +8,7 @@ from dnc.centroids.memory import Memory
 from dnc.centroids.similarity import (
     class_scores,
     normalised,
-    similarity,
+    similarities,
     similarity_to_own_class,
 )
 
@@ -22,7 +22,7 @@ __all__ = [
     "decide",
     "kmeans",
     "normalised",
-    "similarity",
+    "similarities",
     "similarity_to_own_class",
     "sinkhorn",
     "transport_plan",

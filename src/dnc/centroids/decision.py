@@ -1,12 +1,12 @@
 """The decision: a query goes to the class of the nearest sub-centroid (Eq. 5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dnc.centroids.similarity import class_scores
+from dnc.centroids.similarity import class_scores, query_blocks, similarities
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Decision:
     rival_subcentroid: Int[Tensor, "*rows"]
 
 
-def decide(similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]) -> Decision:
+def decide(cosine: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]) -> Decision:
     """The winner among all eligible sub-centroids and the best case of another class (Eq. 5).
 
     Equal similarities go to the lower class number, then to the lower sub-centroid number.
     """
-    scores = class_scores(similarity, eligible)
+    scores = class_scores(cosine, eligible)
     label = scores.argmax(dim=1)
     best = scores.gather(1, label[:, None])[:, 0]
 
@@ -48,7 +48,7 @@ def decide(similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]) ->
 
     def nearest_of(classes: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         rows = torch.arange(classes.shape[0], device=classes.device)
-        of_class = similarity[rows, classes].masked_fill(~eligible[classes], -torch.inf)
+        of_class = cosine[rows, classes].masked_fill(~eligible[classes], -torch.inf)
         return of_class.argmax(dim=1)
 
     return Decision(
@@ -58,4 +58,17 @@ def decide(similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]) ->
         margin=best - rival_best,
         rival_label=rival.masked_fill(no_rival, -1),
         rival_subcentroid=nearest_of(rival).masked_fill(no_rival, -1),
+    )
+
+
+def nearest_cases(
+    x: Float[Tensor, "n d"], p: Float[Tensor, "c k d"], eligible: Bool[Tensor, "c k"]
+) -> Decision:
+    """Decisions for normalised rows, in blocks: no (n c k) tensor of many rows is made."""
+    parts = [decide(similarities(block, p), eligible) for block in query_blocks(x, p)]
+    return Decision(
+        **{
+            field.name: torch.cat([getattr(part, field.name) for part in parts])
+            for field in fields(Decision)
+        }
     )

@@ -1,6 +1,7 @@
 """The head that replaces a network's last layer: sub-centroids, their memory and their motion."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -8,16 +9,11 @@ from torch import Tensor, nn
 
 from dnc.centroids import health
 from dnc.centroids.assignment import Assign, sinkhorn
-from dnc.centroids.decision import Decision, decide
+from dnc.centroids.clustering import Rule, cluster_batch_, cluster_memory_
+from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.memory import Memory
-from dnc.centroids.segments import selection
-from dnc.centroids.similarity import (
-    class_scores,
-    normalised,
-    similarity,
-    similarity_to_own_class,
-)
-from dnc.centroids.update import cluster_means, moved, random_directions, seeded
+from dnc.centroids.similarity import class_scores, normalised, similarities
+from dnc.centroids.update import random_directions, seeded
 from dnc.centroids.validation import (
     Rows,
     channels_last,
@@ -27,10 +23,6 @@ from dnc.centroids.validation import (
     require_settings,
 )
 from dnc.errors import InvalidSetting, NothingAbsorbed
-
-# Most values that a temporary tensor may hold while decisions are made or a memory is clustered
-# (16 MB in float32), so that the work space does not grow with the map or the memory.
-BLOCK_VALUES = 1 << 22
 
 
 class SubCentroidHead(nn.Module):
@@ -142,7 +134,7 @@ class SubCentroidHead(nn.Module):
         eligible = self.valid if self.training else self.occupied
         with torch.autocast(features.device.type, enabled=False):
             x = normalised(rows.reshape(-1, self.dim))
-            scores = class_scores(similarity(x, self.centroids), eligible) / self.temperature
+            scores = class_scores(similarities(x, self.centroids), eligible) / self.temperature
         scores = scores.reshape(*rows.shape[:-1], self.classes)
         return scores.movedim(-1, 1) if is_map(features, self.dim) else scores
 
@@ -155,18 +147,11 @@ class SubCentroidHead(nn.Module):
                 "training features first, or load a trained state."
             )
         rows = channels_last(features, self.dim)
-        shape = rows.shape[:-1]
-        block = max(1, BLOCK_VALUES // self.centroids[..., 0].numel())
         with torch.autocast(features.device.type, enabled=False):
-            parts = [
-                decide(similarity(normalised(part), self.centroids), self.occupied)
-                for part in rows.reshape(-1, self.dim).split(block)
-            ]
+            x = normalised(rows.reshape(-1, self.dim))
+            decision = nearest_cases(x, self.centroids, self.occupied)
         return Decision(
-            **{
-                field: torch.cat([getattr(part, field) for part in parts]).reshape(shape)
-                for field in Decision.__dataclass_fields__
-            }
+            **{name: of_rows.reshape(rows.shape[:-1]) for name, of_rows in vars(decision).items()}
         )
 
     @torch.no_grad()
@@ -193,14 +178,18 @@ class SubCentroidHead(nn.Module):
         with torch.autocast(features.device.type, enabled=False):
             x = normalised(rows.features).to(self.centroids.dtype)
             if self.only_correct:
-                scores = class_scores(similarity(x, self.centroids), self.valid)
+                scores = class_scores(similarities(x, self.centroids), self.valid)
                 right = scores.argmax(dim=1) == rows.labels
                 x, rows = x[right], Rows(x[right], rows.labels[right], rows.ids[right])
             if not len(x):
                 return
             self.steps += 1
             if self.memory is None:
-                self._cluster(x, rows.labels)
+                self._note(
+                    *cluster_batch_(
+                        self.centroids, self.valid, x, rows.labels, self._rule, self.momentum
+                    )
+                )
             else:
                 self.memory.write(x, rows.labels, rows.ids, step=int(self.steps))
                 self._cluster_memory(self.memory, rows.labels.unique())
@@ -262,67 +251,21 @@ class SubCentroidHead(nn.Module):
             f"temperature={self.temperature}"
         )
 
-    def _cluster(self, x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> None:
-        """Clusters a batch by itself."""
-        touched, local = labels.unique(return_inverse=True)
-        chosen = selection(touched)
-        own = similarity_to_own_class(x, local, self.centroids[chosen])
-        cluster = self._cluster_of(own, local, self.valid[chosen])
-        self._note(chosen, self._move(chosen, x, cluster))
+    def _note(self, touched: Int[Tensor, " t"], held: Int[Tensor, "t k"]) -> None:
+        """Notes which sub-centroids of the classes that were clustered got rows."""
+        self.occupied[touched] |= held > 0
+        self.held[touched] = held
+        self.idle[touched] = torch.where(held > 0, 0, self.idle[touched] + 1)
 
     def _cluster_memory(self, memory: Memory, touched: Int[Tensor, " t"]) -> None:
-        """Clusters what the memory holds of some classes, in blocks of a bounded size."""
-        k, dtype = self.centroids.shape[1], self.centroids.dtype
-        whole = selection(touched)
-        is_view = isinstance(whole, slice) and memory.rows.dtype == dtype
-        # A block takes about three tensors like its sub-centroids, and its rows unless viewed.
-        of_class = (3 * k + (0 if is_view else memory.slots)) * self.dim
-        size = max(1, BLOCK_VALUES // of_class)
-        blocks = [selection(block) for block in touched.split(size)]
-
-        def rows_of(block: slice | Int[Tensor, " b"]) -> Float[Tensor, "b m d"]:
-            return memory.rows[block].to(dtype)
-
-        own = [rows_of(b) @ self.centroids[b].mT for b in ([whole] if is_view else blocks)]
-        filled = memory.filled[whole]
-        local = torch.arange(len(touched), device=touched.device)[:, None].expand_as(filled)
-        labels = torch.where(filled, local, -1).flatten()
-        cluster = self._cluster_of(torch.cat(own).flatten(0, 1), labels, self.valid[whole])
-        held = []
-        for number, of_block in enumerate(cluster.split(size * memory.slots)):
-            of_block = torch.where(of_block < 0, -1, of_block - number * size * k)
-            held.append(self._move(blocks[number], rows_of(blocks[number]).flatten(0, 1), of_block))
-        self._note(whole, torch.cat(held))
-
-    def _cluster_of(
-        self, own: Float[Tensor, "n k"], labels: Int[Tensor, " n"], valid: Bool[Tensor, "t k"]
-    ) -> Int[Tensor, " n"]:
-        """A number for the class and sub-centroid that each row goes to; -1 for masked rows."""
-        assigned = self.assign(
-            own,
-            labels,
-            classes=len(valid),
-            valid=valid,
-            epsilon=self.epsilon,
-            iterations=self.iterations,
+        held = cluster_memory_(
+            self.centroids, self.valid, memory, touched, self._rule, self.momentum
         )
-        return torch.where(assigned < 0, -1, labels * valid.shape[1] + assigned)
+        self._note(touched, held)
 
-    def _move(
-        self, chosen: slice | Int[Tensor, " t"], x: Float[Tensor, "n d"], cluster: Int[Tensor, " n"]
-    ) -> Int[Tensor, "t k"]:
-        """Moves the sub-centroids of some classes to the means of their rows; counts the rows."""
-        p = self.centroids[chosen]
-        means = cluster_means(x, cluster, p.shape[0] * p.shape[1])
-        mean, held = means.mean.view_as(p), means.weight.view(p.shape[:2]).long()
-        self.centroids[chosen] = moved(p, mean, held > 0, self.momentum, out=mean)
-        return held
-
-    def _note(self, chosen: slice | Int[Tensor, " t"], held: Int[Tensor, "t k"]) -> None:
-        """Notes which sub-centroids of some classes got rows."""
-        self.occupied[chosen] |= held > 0
-        self.held[chosen] = held
-        self.idle[chosen] = torch.where(held > 0, 0, self.idle[chosen] + 1)
+    @property
+    def _rule(self) -> Rule:
+        return partial(self.assign, epsilon=self.epsilon, iterations=self.iterations)
 
     def _reseed(
         self, stale: Bool[Tensor, "c k"], x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]

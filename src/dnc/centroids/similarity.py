@@ -5,9 +5,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-# Gathering the sub-centroids of each row's class makes an (n k d) tensor: rows are taken in
-# chunks, so that it never holds more values than this (16 MB in float32).
-GATHERED_VALUES = 1 << 22
+# Most values of a temporary tensor, an (n k d) of gathered sub-centroids or an (n c k) of cosines:
+# rows are taken in blocks, so that a large map takes no more memory than a small one (16 MB in
+# float32).
+BLOCK_VALUES = 1 << 22
 
 
 def normalised(vectors: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
@@ -15,7 +16,7 @@ def normalised(vectors: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
     return normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=-1)
 
 
-def similarity(x: Float[Tensor, "n d"], p: Float[Tensor, "c k d"]) -> Float[Tensor, "n c k"]:
+def similarities(x: Float[Tensor, "n d"], p: Float[Tensor, "c k d"]) -> Float[Tensor, "n c k"]:
     """Cosine of every normalised row to every normalised sub-centroid."""
     return torch.einsum("nd,ckd->nck", x, p.to(x.dtype))
 
@@ -24,12 +25,19 @@ def similarity_to_own_class(
     x: Float[Tensor, "n d"], labels: Int[Tensor, " n"], p: Float[Tensor, "c k d"]
 ) -> Float[Tensor, "n k"]:
     """Cosine of each row to the sub-centroids of its own class; no (n c k) tensor is made."""
-    chunk = max(1, GATHERED_VALUES // (p.shape[1] * p.shape[2]))
-    chunks = [
-        torch.einsum("nd,nkd->nk", rows, p[classes].to(x.dtype))
-        for rows, classes in zip(x.split(chunk), labels.split(chunk), strict=True)
-    ]
-    return torch.cat(chunks) if chunks else x.new_empty(0, p.shape[1])
+    size = max(1, BLOCK_VALUES // (p.shape[1] * p.shape[2]))
+    blocks = zip(x.split(size), labels.split(size), strict=True)
+    return torch.cat(
+        [torch.einsum("nd,nkd->nk", rows, p[classes].to(x.dtype)) for rows, classes in blocks]
+    )
+
+
+def query_blocks(
+    x: Float[Tensor, "n d"], p: Float[Tensor, "c k d"]
+) -> tuple[Float[Tensor, "_ d"], ...]:
+    """The rows in blocks that are small enough to be compared with every sub-centroid at once."""
+    blocks: tuple[Tensor, ...] = x.split(max(1, BLOCK_VALUES // (p.shape[0] * p.shape[1])))
+    return blocks
 
 
 def class_scores(

@@ -1,0 +1,98 @@
+"""One round of clustering: rows to sub-centroids, sub-centroids to their rows (Eq. 6, then Eq. 8).
+
+Functions that end in an underscore write to the sub-centroids they are given, as in torch.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dnc.centroids.memory import Memory
+from dnc.centroids.segments import selection
+from dnc.centroids.similarity import similarity_to_own_class
+from dnc.centroids.update import cluster_means, moved
+
+# Most values that temporary tensors hold while a memory is clustered (16 MB in float32): the work
+# space does not grow with the memory.
+BLOCK_VALUES = 1 << 22
+
+# An `Assign` with its settings bound: what is left are the keywords `classes` and `valid`.
+Rule = Callable[..., Int[Tensor, " n"]]
+
+
+def cluster_batch_(
+    centroids: Float[Tensor, "c k d"],
+    valid: Bool[Tensor, "c k"],
+    x: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    rule: Rule,
+    momentum: float,
+) -> tuple[Int[Tensor, " t"], Int[Tensor, "t k"]]:
+    """Moves the sub-centroids of the classes in a batch; those classes, and the rows they hold."""
+    touched, local = labels.unique(return_inverse=True)
+    chosen = selection(touched)
+    own = similarity_to_own_class(x, local, centroids[chosen])
+    cluster = _cluster_of(own, local, valid[chosen], rule)
+    return touched, _move_(centroids, chosen, x, cluster, momentum)
+
+
+def cluster_memory_(
+    centroids: Float[Tensor, "c k d"],
+    valid: Bool[Tensor, "c k"],
+    memory: Memory,
+    touched: Int[Tensor, " t"],
+    rule: Rule,
+    momentum: float,
+) -> Int[Tensor, "t k"]:
+    """Moves the sub-centroids of some classes by what the memory holds of them; counts the rows.
+
+    The similarities are one batched product over the class-major memory and no (n c k) tensor is
+    ever made. Means are taken in blocks of classes.
+    """
+    k, dim, dtype = *centroids.shape[1:], centroids.dtype
+    whole = selection(touched)
+    is_view = isinstance(whole, slice) and memory.rows.dtype == dtype
+    # A block takes about three tensors like its sub-centroids, and its rows unless it is a view.
+    of_class = (3 * k + (0 if is_view else memory.slots)) * dim
+    size = max(1, BLOCK_VALUES // of_class)
+    blocks = [selection(block) for block in touched.split(size)]
+
+    def rows_of(block: slice | Int[Tensor, " b"]) -> Float[Tensor, "b m d"]:
+        return memory.rows[block].to(dtype)
+
+    own = [rows_of(block) @ centroids[block].mT for block in ([whole] if is_view else blocks)]
+    filled = memory.filled[whole]
+    local = torch.arange(len(touched), device=touched.device)[:, None].expand_as(filled)
+    labels = torch.where(filled, local, -1).flatten()
+    cluster = _cluster_of(torch.cat(own).flatten(0, 1), labels, valid[whole], rule)
+    held = []
+    for number, of_block in enumerate(cluster.split(size * memory.slots)):
+        rows = rows_of(blocks[number]).flatten(0, 1)
+        in_block = torch.where(of_block < 0, -1, of_block - number * size * k)
+        held.append(_move_(centroids, blocks[number], rows, in_block, momentum))
+    return torch.cat(held)
+
+
+def _cluster_of(
+    own: Float[Tensor, "n k"], labels: Int[Tensor, " n"], valid: Bool[Tensor, "t k"], rule: Rule
+) -> Int[Tensor, " n"]:
+    """A number for the class and sub-centroid that each row goes to; -1 for masked rows."""
+    assigned = rule(own, labels, classes=len(valid), valid=valid)
+    return torch.where(assigned < 0, -1, labels * valid.shape[1] + assigned)
+
+
+def _move_(
+    centroids: Float[Tensor, "c k d"],
+    chosen: slice | Int[Tensor, " t"],
+    x: Float[Tensor, "n d"],
+    cluster: Int[Tensor, " n"],
+    momentum: float,
+) -> Int[Tensor, "t k"]:
+    """Moves the sub-centroids of some classes to the means of their rows; counts the rows."""
+    p = centroids[chosen]
+    means = cluster_means(x, cluster, p.shape[0] * p.shape[1])
+    mean, held = means.mean.view_as(p), means.weight.view(p.shape[:2]).long()
+    centroids[chosen] = moved(p, mean, held > 0, momentum, out=mean)
+    return held
