@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dnc.centroids.assignment import Assign, sinkhorn
 from dnc.centroids.decision import nearest_cases
+from dnc.centroids.segments import Bags
 from dnc.centroids.similarity import (
     class_scores,
     normalised,
@@ -283,7 +284,8 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             if torch.equal(assigned, before):
                 break
-            later = cluster_means(x, labels * k + assigned, classes * k, weights=weights)
+            clusters = Bags.of(labels * k + assigned, classes * k)
+            later = cluster_means(x, clusters, weights=weights)
             means = running_mean(earlier, later)
             # One that lost all its rows waits where it is for others.
             held = (means.weight > 0).view(classes, k, 1)

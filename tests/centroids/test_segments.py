@@ -29,6 +29,8 @@ def test_reductions_match_a_loop_over_classes(labels):
         torch.testing.assert_close(Bags.of(tensor, CLASSES).sum(values)[c], mine.sum(0))
         weighted = Bags.of(tensor, CLASSES).sum(values, weights)[c]
         torch.testing.assert_close(weighted, (mine * weights[tensor == c, None]).sum(0))
+        scaled = Bags.of(tensor, CLASSES).sum(values, weights, scale=torch.arange(4.0))[c]
+        torch.testing.assert_close(scaled, c * weighted)
         if len(mine):
             assert torch.equal(class_max(values, tensor, CLASSES)[c], mine.amax(0))
             rows = class_argmax(values, tensor, CLASSES)[c]
@@ -37,6 +39,19 @@ def test_reductions_match_a_loop_over_classes(labels):
         else:
             assert (class_max(values, tensor, CLASSES)[c] == -torch.inf).all()
             assert (class_argmax(values, tensor, CLASSES)[c] == -1).all()
+
+
+@given(st.lists(st.lists(st.integers(-1, 2), min_size=5, max_size=5), min_size=1, max_size=4))
+def test_rows_that_lie_class_by_class_are_bagged_by_place_without_a_sort(places):
+    places = torch.tensor(places)
+    rows = torch.arange(places.numel())
+    bags = Bags.of_places(places, 3)
+    for number in range(len(places) * 3):
+        first = int(bags.starts[number])
+        mine = bags.order[first : first + int(bags.sizes[number])]
+        in_place = places.flatten() == number % 3
+        of_class = rows.div(5, rounding_mode="floor") == number // 3
+        assert mine.tolist() == rows[in_place & of_class].tolist()
 
 
 def test_argmax_takes_the_first_of_equal_rows_and_none_where_all_are_excluded():

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dnc.centroids.memory import Memory
-from dnc.centroids.segments import selection
+from dnc.centroids.segments import Bags, selection
 from dnc.centroids.similarity import similarity_to_own_class
 from dnc.centroids.update import cluster_means, moved
 
@@ -34,8 +34,10 @@ def cluster_batch_(
     touched, local = labels.unique(return_inverse=True)
     chosen = selection(touched)
     own = similarity_to_own_class(x, local, centroids[chosen])
-    cluster = _cluster_of(own, local, valid[chosen], rule)
-    return touched, _move_(centroids, chosen, x, cluster, momentum)
+    assigned = rule(own, local, classes=len(touched), valid=valid[chosen])
+    k = centroids.shape[1]
+    clusters = Bags.of(local * k + assigned, len(touched) * k)
+    return touched, _move_(centroids, chosen, x, clusters, momentum)
 
 
 def cluster_memory_(
@@ -66,33 +68,24 @@ def cluster_memory_(
     filled = memory.filled[whole]
     local = torch.arange(len(touched), device=touched.device)[:, None].expand_as(filled)
     labels = torch.where(filled, local, -1).flatten()
-    cluster = _cluster_of(torch.cat(own).flatten(0, 1), labels, valid[whole], rule)
-    held = []
-    for number, of_block in enumerate(cluster.split(size * memory.slots)):
-        rows = rows_of(blocks[number]).flatten(0, 1)
-        in_block = torch.where(of_block < 0, -1, of_block - number * size * k)
-        held.append(_move_(centroids, blocks[number], rows, in_block, momentum))
+    own_rows = torch.cat(own).flatten(0, 1)
+    assigned = rule(own_rows, labels, classes=len(touched), valid=valid[whole]).view_as(filled)
+    held = [
+        _move_(centroids, block, rows_of(block).flatten(0, 1), Bags.of_places(places, k), momentum)
+        for block, places in zip(blocks, assigned.split(size), strict=True)
+    ]
     return torch.cat(held)
-
-
-def _cluster_of(
-    own: Float[Tensor, "n k"], labels: Int[Tensor, " n"], valid: Bool[Tensor, "t k"], rule: Rule
-) -> Int[Tensor, " n"]:
-    """A number for the class and sub-centroid that each row goes to; -1 for masked rows."""
-    assigned = rule(own, labels, classes=len(valid), valid=valid)
-    return torch.where(assigned < 0, -1, labels * valid.shape[1] + assigned)
 
 
 def _move_(
     centroids: Float[Tensor, "c k d"],
     chosen: slice | Int[Tensor, " t"],
     x: Float[Tensor, "n d"],
-    cluster: Int[Tensor, " n"],
+    clusters: Bags,
     momentum: float,
 ) -> Int[Tensor, "t k"]:
     """Moves the sub-centroids of some classes to the means of their rows; counts the rows."""
     p = centroids[chosen]
-    means = cluster_means(x, cluster, p.shape[0] * p.shape[1])
-    mean, held = means.mean.view_as(p), means.weight.view(p.shape[:2]).long()
+    mean, held = cluster_means(x, clusters).mean.view_as(p), clusters.sizes.view(p.shape[:2])
     centroids[chosen] = moved(p, mean, held > 0, momentum, out=mean)
     return held

@@ -12,10 +12,10 @@ from dnc.centroids.assignment import Assign, sinkhorn
 from dnc.centroids.clustering import Rule, cluster_batch_, cluster_memory_
 from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.memory import Memory
+from dnc.centroids.segments import selection
 from dnc.centroids.similarity import class_scores, normalised, similarities
 from dnc.centroids.update import random_directions, seeded
 from dnc.centroids.validation import (
-    Rows,
     channels_last,
     is_map,
     labelled_rows,
@@ -176,13 +176,11 @@ class SubCentroidHead(nn.Module):
             ignore_index=self.ignore_index,
         )
         with torch.autocast(features.device.type, enabled=False):
-            x = normalised(rows.features).to(self.centroids.dtype)
             if self.only_correct:
-                scores = class_scores(similarities(x, self.centroids), self.valid)
-                right = scores.argmax(dim=1) == rows.labels
-                x, rows = x[right], Rows(x[right], rows.labels[right], rows.ids[right])
-            if not len(x):
+                rows = rows.where(self._classified(rows.features) == rows.labels)
+            if not len(rows.labels):
                 return
+            x = normalised(rows.features).to(self.centroids.dtype)
             self.steps += 1
             if self.memory is None:
                 self._note(
@@ -251,11 +249,16 @@ class SubCentroidHead(nn.Module):
             f"temperature={self.temperature}"
         )
 
+    def _classified(self, features: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
+        """Class of the nearest sub-centroid among all valid ones, as in training."""
+        return nearest_cases(normalised(features), self.centroids, self.valid).label
+
     def _note(self, touched: Int[Tensor, " t"], held: Int[Tensor, "t k"]) -> None:
         """Notes which sub-centroids of the classes that were clustered got rows."""
-        self.occupied[touched] |= held > 0
-        self.held[touched] = held
-        self.idle[touched] = torch.where(held > 0, 0, self.idle[touched] + 1)
+        chosen, got_rows = selection(touched), held > 0
+        self.occupied[chosen] |= got_rows
+        self.held[chosen] = held
+        self.idle[chosen] = (self.idle[chosen] + 1).masked_fill_(got_rows, 0)
 
     def _cluster_memory(self, memory: Memory, touched: Int[Tensor, " t"]) -> None:
         held = cluster_memory_(

@@ -75,11 +75,12 @@ class Memory(nn.Module):
         incoming = class_counts(labels, self.written.shape[0])
         rank = rank_in_class(labels)
         slot = (self.written[labels] + rank) % self.slots
-        lasts = incoming[labels] - rank <= self.slots
-        place = labels[lasts], slot[lasts]
-        self.rows[place] = x[lasts].to(self.rows.dtype)
-        self.ids[place] = ids[lasts]
-        self.written_at[place] = step
+        if (incoming > self.slots).any():
+            lasts = incoming[labels] - rank <= self.slots
+            x, labels, ids, slot = x[lasts], labels[lasts], ids[lasts], slot[lasts]
+        self.rows[labels, slot] = x.to(self.rows.dtype)
+        self.ids[labels, slot] = ids
+        self.written_at[labels, slot] = step
         self.written += incoming
 
     def mean_age(self, step: int) -> float:

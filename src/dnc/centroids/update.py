@@ -69,7 +69,7 @@ def seeded(
 
     to_own = similarity_to_own_class(x, labels, centroids)
     coverage = to_own.masked_fill(~placed[labels], -torch.inf).amax(dim=1)
-    mean = normalised(cluster_means(x, labels, classes, weights=weights).mean)
+    mean = normalised(cluster_means(x, Bags.of(labels, classes), weights=weights).mean)
     to_mean = similarity_to_own_class(x, labels, mean[:, None])[:, 0]
     for slot in range(k):
         first = ~placed.any(dim=1)[labels]
@@ -89,24 +89,16 @@ def seeded(
 
 
 def cluster_means(
-    x: Float[Tensor, "n d"],
-    cluster: Int[Tensor, " n"],
-    clusters: int,
-    *,
-    weights: Float[Tensor, " n"] | None = None,
+    x: Float[Tensor, "n d"], clusters: Bags, *, weights: Float[Tensor, " n"] | None = None
 ) -> ClusterMeans:
-    """Mean row of each cluster, zero where there is none; a negative cluster does not count."""
-    # The rows that do not count fill one more bag at the end.
-    cluster = torch.where(cluster < 0, clusters, cluster)
-    bags = Bags.of(cluster, clusters + 1)
+    """Mean row of each cluster; zero for one without rows or whose rows weigh nothing."""
     if weights is None:
-        total = bags.sizes.to(x.dtype)
-        share = (1 / total).index_select(0, cluster)
+        total = clusters.sizes.to(x.dtype)
     else:
         weights = weights.to(x.dtype)
-        total = bags.sum(weights[:, None])[:, 0]
-        share = weights / torch.where(total > 0, total, 1.0).index_select(0, cluster)
-    return ClusterMeans(bags.sum(x, share)[:clusters], total[:clusters])
+        total = clusters.sum(weights[:, None])[:, 0]
+    share = torch.where(total > 0, 1 / total, 0.0)
+    return ClusterMeans(clusters.sum(x, weights, scale=share), total)
 
 
 def moved(

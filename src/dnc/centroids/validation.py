@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dnc.errors import InvalidFeatures, InvalidLabels, InvalidSetting, NonFiniteFeatures
@@ -17,6 +17,10 @@ class Rows:
     features: Float[Tensor, "n d"]
     labels: Int[Tensor, " n"]
     ids: Int[Tensor, " n"]
+
+    def where(self, chosen: Bool[Tensor, " n"]) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.features[chosen], self.labels[chosen], self.ids[chosen])
 
 
 def is_map(features: Tensor, dim: int) -> bool:
@@ -71,10 +75,10 @@ def labelled_rows(
                 f"Ids have shape {tuple(ids.shape)}; expected {tuple(shape)}, or ({shape[0]},) "
                 "for one id an image."
             )
-    counted = (labels != ignore_index).flatten()
-    rows = Rows(
-        features.reshape(-1, dim)[counted], labels.flatten()[counted], ids.flatten()[counted]
-    )
+    rows = Rows(features.reshape(-1, dim), labels.flatten(), ids.flatten())
+    counted = rows.labels != ignore_index
+    if not counted.all():
+        rows = rows.where(counted)
     _require_range(rows.labels, classes, ignore_index)
     require_finite(rows.features)
     return rows
@@ -82,10 +86,10 @@ def labelled_rows(
 
 def require_finite(features: Float[Tensor, "n d"]) -> None:
     """Refuses NaN and infinite values, naming the rows that hold them."""
-    broken = ~features.isfinite().all(dim=1)
-    if broken.any():
-        rows = broken.nonzero()[:, 0]
-        values = (~features[rows].isfinite()).sum().item()
+    finite = features.isfinite()
+    if not finite.all():
+        rows = (~finite.all(dim=1)).nonzero()[:, 0]
+        values = (~finite).sum().item()
         raise NonFiniteFeatures(
             f"{values} feature values are NaN or infinite, in {len(rows)} of {len(features)} rows: "
             f"{_some(rows)}. Nothing was changed; look for a diverged loss or a corrupt input."
@@ -123,11 +127,13 @@ def _whole_numbers(values: Tensor, what: str) -> Int[Tensor, "..."]:
 
 
 def _require_range(labels: Int[Tensor, " n"], classes: int, ignore_index: int) -> None:
-    outside = (labels < 0) | (labels >= classes)
-    if outside.any():
-        wrong = labels[outside].unique()
+    if not len(labels):
+        return
+    least, most = labels.aminmax()
+    if least < 0 or most >= classes:
+        wrong = labels[(labels < 0) | (labels >= classes)]
         raise InvalidLabels(
-            f"{int(outside.sum())} labels are out of range: {_some(wrong)}. Allowed are 0 to "
+            f"{len(wrong)} labels are out of range: {_some(wrong.unique())}. Allowed are 0 to "
             f"{classes - 1}, and {ignore_index} (ignore_index) for rows to leave out."
         )
 
