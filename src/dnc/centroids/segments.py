@@ -26,20 +26,22 @@ class Bags:
         sizes: the number of rows of each class.
     """
 
-    order: Int[Tensor, " n"]
+    order: Int[Tensor, " rows"]
     starts: Int[Tensor, " c"]
     sizes: Int[Tensor, " c"]
 
     @classmethod
     def of(cls, labels: Int[Tensor, " n"], classes: int) -> "Bags":
-        """The rows of each class."""
+        """The rows of each class; rows with a negative label are left out."""
+        rows = torch.arange(len(labels), device=labels.device)
+        if (labels < 0).any():
+            rows = (labels >= 0).nonzero()[:, 0]
+            labels = labels[rows]
         sizes = class_counts(labels, classes)
-        # On a CPU a look is cheaper than a sort; on a GPU it would be a synchronisation.
-        if labels.device.type == "cpu" and bool((labels[1:] >= labels[:-1]).all()):
-            order = torch.arange(len(labels))
-        else:
-            order = labels.argsort()
-        return cls(order, sizes.cumsum(0) - sizes, sizes)
+        # On a CPU a look is cheaper than a sort; on a GPU it would be one more synchronisation.
+        if labels.device.type != "cpu" or not bool((labels[1:] >= labels[:-1]).all()):
+            rows = rows[labels.argsort()]
+        return cls(rows, sizes.cumsum(0) - sizes, sizes)
 
     @classmethod
     def of_places(cls, places: Int[Tensor, "t m"], k: int) -> "Bags":
