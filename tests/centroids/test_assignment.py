@@ -128,6 +128,27 @@ def test_masked_rows_take_no_part(assign):
     assert torch.equal(with_masked[kept], alone)
 
 
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 1.0, 0.0])])
+def test_a_row_that_does_not_count_cannot_drown_the_others(weights):
+    # So small an epsilon that next to the third row the others would vanish, if it took part.
+    settings = {"classes": 1, "valid": torch.ones(1, 2, dtype=torch.bool), "epsilon": 0.002}
+    scores = torch.tensor([[-0.9, -0.95], [-0.7, -0.9], [1.0, 1.0]])
+    labels = torch.tensor([0, 0, -1 if weights is None else 0])
+    plan = transport_plan(scores, labels, weights=weights, iterations=1, **settings)
+    alone = transport_plan(scores[:2], labels[:2], iterations=1, **settings)
+    torch.testing.assert_close(plan[:2], alone)
+    assert alone.argmax(dim=1).tolist() == [1, 0]
+
+
+def test_shares_too_small_for_floating_point_are_not_lost_on_the_way_to_convergence():
+    # Nine rows in ten are at one sub-centroid and exp(-150) away from the other, which must in the
+    # end get half of the mass all the same.
+    scores = torch.tensor([[1.0, -0.5]] * 90 + [[-0.5, 1.0]] * 10)
+    labels, valid = torch.zeros(100, dtype=torch.long), torch.ones(1, 2, dtype=torch.bool)
+    plan = transport_plan(scores, labels, classes=1, valid=valid, epsilon=0.01, iterations=1000)
+    torch.testing.assert_close(plan.sum(dim=0), torch.tensor([50.0, 50.0]), rtol=1e-3, atol=0)
+
+
 def test_the_only_row_of_a_class_goes_to_the_most_similar_subcentroid():
     scores = 2 * torch.rand(200, 4) - 1
     valid = torch.ones(200, 4, dtype=torch.bool)
@@ -161,9 +182,9 @@ def test_rows_that_weigh_nothing_do_not_pull_however_similar_they_are():
     scores = torch.tensor([[0.1, 0.2], [0.3, -0.5], [1.0, 1.0], [0.5, 0.4]])
     labels, valid = torch.tensor([0, 0, 0, 1]), torch.ones(2, 2, dtype=torch.bool)
     weights = torch.tensor([1.0, 2.0, 0.0, 0.0])  # of class 1 nothing weighs anything
-    plan = transport_plan(scores, labels, classes=2, valid=valid, epsilon=0.01, weights=weights)
+    plan = transport_plan(scores, labels, classes=2, valid=valid, epsilon=0.002, weights=weights)
     without = transport_plan(
-        scores[:2], labels[:2], classes=2, valid=valid, epsilon=0.01, weights=weights[:2]
+        scores[:2], labels[:2], classes=2, valid=valid, epsilon=0.002, weights=weights[:2]
     )
     assert plan.isfinite().all()
     torch.testing.assert_close(plan[:2], without)

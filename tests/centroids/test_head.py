@@ -219,6 +219,16 @@ def test_a_class_never_seen_can_never_win():
     assert head.decide(queries).rival_label.max() == 1
 
 
+def test_a_subcentroid_that_held_a_row_once_can_win_ever_after():
+    head = new_head(classes=1, subcentroids=2, assign=kmeans)
+    p = head.centroids[0].clone()
+    for row in p:
+        head.absorb(row[None], torch.tensor([0]))
+    assert head.held.tolist() == [[0, 1]]
+    assert head.occupied.tolist() == [[True, True]]
+    assert head.decide(p).subcentroid.tolist() == [0, 1]
+
+
 def test_places_beyond_a_class_own_number_are_never_used():
     head = new_head(classes=3, subcentroids=[1, 4, 2], momentum=0)
     unused = head.centroids[~head.valid].clone()

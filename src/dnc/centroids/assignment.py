@@ -69,17 +69,13 @@ def transport_plan(
     labels = labels.clamp(min=0)  # masked rows may look at the scales of a class, but are in no bag
 
     logits = similarity.to(torch.promote_types(similarity.dtype, torch.float32)) / epsilon
-    if weights is None:
-        total = bags.sizes[:, None].to(logits.dtype)
-    else:
+    if weights is not None:
         weights = weights.to(logits.dtype)
-        total = bags.sum(weights[:, None])
         masked = masked | (weights == 0)
-    mass = total / valid.sum(dim=1, keepdim=True)
 
     # Only the first sum over the rows of a class could overflow or vanish, so the largest value is
-    # taken out. Later ones are over rows that sum to 1, and a sub-centroid that was just scaled to
-    # its mass has, of some row, a share of at least 1 / (n k).
+    # taken out. Later ones are over rows that sum to 1, and a sub-centroid that was just scaled has
+    # a share of at least 1 / (n k) in some row.
     counted = logits.masked_fill(masked[:, None], -torch.inf)
     largest = class_max(counted, labels, classes)
     largest = torch.where(largest == -torch.inf, 0.0, largest)
@@ -88,8 +84,9 @@ def transport_plan(
     log_scale = torch.where(valid, -largest, -torch.inf)
     for iteration in range(iterations):
         received = bags.sum(plan, weights)
-        # Nothing is received where there is no row, or none that weighs anything.
-        scale = torch.where(received > 0, mass / received, 1.0)
+        # Equal masses: which one does not matter, since the rows are scaled to 1 afterwards. Where
+        # there is no row, or none that weighs anything, nothing is received.
+        scale = torch.where(received > 0, 1 / received, 1.0)
         log_scale += scale.log()
         if iteration % EXACT == 0:
             plan = torch.index_select(log_scale, 0, labels, out=plan).add_(logits)
