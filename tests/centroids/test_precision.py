@@ -21,10 +21,16 @@ def trained_head(**settings):
 def test_absorbing_under_bfloat16_autocast_equals_float32(memory_rows):
     plain, autocast = trained_head(memory_rows=memory_rows), trained_head(memory_rows=memory_rows)
     x, labels = rows_on_sphere(60, 16, 1), torch.arange(60) % 4
-    plain.absorb(x, labels)
+    for head, enabled in ((plain, False), (autocast, True)):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            head.start_from(x, labels)
+            head.absorb(x, labels)
+            if memory_rows:
+                head.recluster()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        autocast.absorb(x, labels)
-        scores = autocast(x)
+        scores, decision, health = autocast(x), autocast.decide(x), autocast.health()
+    assert torch.equal(decision.similarity, plain.decide(x).similarity)
+    assert torch.equal(health.pairwise_cosine, plain.health().pairwise_cosine)
     assert torch.equal(plain.centroids, autocast.centroids)
     assert torch.equal(plain(x), scores)
     assert scores.dtype == torch.float32

@@ -16,6 +16,7 @@ from dnc.centroids.segments import selection
 from dnc.centroids.similarity import class_scores, normalised, similarities
 from dnc.centroids.update import random_directions, seeded
 from dnc.centroids.validation import (
+    Rows,
     channels_last,
     is_map,
     labelled_rows,
@@ -132,7 +133,7 @@ class SubCentroidHead(nn.Module):
         """
         rows = channels_last(features, self.dim)
         eligible = self.valid if self.training else self.occupied
-        with torch.autocast(features.device.type, enabled=False):
+        with self._full_precision():
             x = normalised(rows.reshape(-1, self.dim))
             scores = class_scores(similarities(x, self.centroids), eligible) / self.temperature
         scores = scores.reshape(*rows.shape[:-1], self.classes)
@@ -147,7 +148,7 @@ class SubCentroidHead(nn.Module):
                 "training features first, or load a trained state."
             )
         rows = channels_last(features, self.dim)
-        with torch.autocast(features.device.type, enabled=False):
+        with self._full_precision():
             x = normalised(rows.reshape(-1, self.dim))
             decision = nearest_cases(x, self.centroids, self.occupied)
         return Decision(
@@ -167,15 +168,8 @@ class SubCentroidHead(nn.Module):
             ids: a number that leads back to the image of each row; for a map, one for each image.
 
         """
-        rows = labelled_rows(
-            features,
-            labels,
-            ids,
-            dim=self.dim,
-            classes=self.classes,
-            ignore_index=self.ignore_index,
-        )
-        with torch.autocast(features.device.type, enabled=False):
+        rows = self._labelled_rows(features, labels, ids)
+        with self._full_precision():
             if self.only_correct:
                 rows = rows.where(self._classified(rows.features) == rows.labels)
             if not len(rows.labels):
@@ -202,7 +196,8 @@ class SubCentroidHead(nn.Module):
             raise InvalidSetting("There is no memory to cluster; make the head with memory_rows.")
         present = self.memory.written.nonzero()[:, 0]
         if len(present):
-            self._cluster_memory(self.memory, present)
+            with self._full_precision():
+                self._cluster_memory(self.memory, present)
 
     @torch.no_grad()
     def start_from(self, features: Tensor, labels: Tensor) -> None:
@@ -210,17 +205,12 @@ class SubCentroidHead(nn.Module):
 
         A start from data instead of random directions; the rows are not absorbed.
         """
-        rows = labelled_rows(
-            features,
-            labels,
-            None,
-            dim=self.dim,
-            classes=self.classes,
-            ignore_index=self.ignore_index,
-        )
+        rows = self._labelled_rows(features, labels, None)
         x = normalised(rows.features).to(self.centroids.dtype)
         nothing = torch.zeros_like(self.valid)
-        self.centroids.copy_(seeded(self.centroids, nothing, self.valid, x, rows.labels).centroids)
+        with self._full_precision():
+            seeds = seeded(self.centroids, nothing, self.valid, x, rows.labels)
+        self.centroids.copy_(seeds.centroids)
 
     @torch.no_grad()
     def health(self, *, idle_limit: int = 100) -> health.Health:
@@ -233,8 +223,10 @@ class SubCentroidHead(nn.Module):
         """
         seen = self.occupied.any(dim=1, keepdim=True)
         total = self.held.sum(dim=1, keepdim=True)
+        with self._full_precision():
+            pairwise_cosine = health.pairwise_cosine(self.centroids, self.occupied)
         return health.Health(
-            pairwise_cosine=health.pairwise_cosine(self.centroids, self.occupied),
+            pairwise_cosine=pairwise_cosine,
             occupancy=self.held / total.clamp(min=1),
             dead=self.valid & seen & (~self.occupied | (self.idle >= idle_limit)),
             mean_age=self.memory.mean_age(int(self.steps)) if self.memory else torch.nan,
@@ -247,6 +239,20 @@ class SubCentroidHead(nn.Module):
         return (
             f"dim={self.dim}, classes={self.classes}, subcentroids={k}, momentum={self.momentum}, "
             f"temperature={self.temperature}"
+        )
+
+    def _full_precision(self) -> torch.autocast:
+        """Cosines in half precision would be off by more than the margins of close decisions."""
+        return torch.autocast(self.centroids.device.type, enabled=False)
+
+    def _labelled_rows(self, features: Tensor, labels: Tensor, ids: Tensor | None) -> Rows:
+        return labelled_rows(
+            features,
+            labels,
+            ids,
+            dim=self.dim,
+            classes=self.classes,
+            ignore_index=self.ignore_index,
         )
 
     def _classified(self, features: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
