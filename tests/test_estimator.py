@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dnc import NearestSubCentroids, kmeans, sinkhorn
-from dnc.errors import InvalidSetting
+from dnc.errors import InvalidLabels, InvalidSetting
 
 
 @parametrize_with_checks([NearestSubCentroids(), NearestSubCentroids(1, assign=kmeans)])
@@ -235,6 +235,30 @@ def test_sparse_input_is_refused_clearly():
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(InvalidSetting, match=message):
         NearestSubCentroids(**settings).fit(np.eye(4), [0, 0, 1, 1])
+
+
+def test_a_class_whose_rows_cancel_cannot_win():
+    model = NearestSubCentroids(1).fit([[1, 0], [-1, 0], [0.1, 1], [0.2, 1]], [0, 0, 1, 1])
+    assert not model.centroids_[0].any()
+    assert model.predict([[0, -1], [1, 0]]).tolist() == [1, 1]
+
+
+def test_numbers_of_numpy_are_numbers():
+    model = NearestSubCentroids(np.int64(2)).fit(np.eye(4), [0, 0, 1, 1])
+    assert model.counts_.shape == (2, 2)
+
+
+def test_fewer_places_than_fitted_need_a_new_fit():
+    model = NearestSubCentroids(4).partial_fit(np.eye(4), [0, 0, 1, 1])
+    with pytest.raises(InvalidSetting, match="at most 2 now, but 4 places"):
+        model.set_params(subcentroids=2).partial_fit(np.eye(4), [0, 0, 1, 1])
+
+
+def test_numbers_and_names_are_not_mixed():
+    model = NearestSubCentroids().partial_fit(np.eye(4), [0, 0, 1, 1])
+    with pytest.raises(InvalidLabels, match="cannot be mixed"):
+        model.partial_fit(np.eye(4), ["a", "a", "b", "b"])
+    assert model.classes_.tolist() == [0, 1]
 
 
 def test_an_unfitted_model_says_so():

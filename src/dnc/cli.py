@@ -32,7 +32,9 @@ def main() -> None:
     try:
         app()
     except (DNCError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False)
+        Console(stderr=True).print(
+            f"Error: {error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
         raise SystemExit(1) from error
 
 
@@ -57,9 +59,13 @@ def demo(
     output: Annotated[
         Path, typer.Option(file_okay=False, help="Folder for the pictures and results.json.")
     ] = Path("dnc-demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 20,
-    quiet: Annotated[bool, typer.Option(help="Print nothing; only write the files.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same numbers.")] = 0,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes over the training images; 10 and more make sense.")
+    ] = 20,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing; only write the files.")
+    ] = False,
 ) -> None:
     """Train on handwritten digits beside softmax and classic methods, and show the cases.
 
@@ -100,4 +106,4 @@ def _print_report(console: Console, report: DemoReport) -> None:
     console.print(table)
     console.print("Every decision of the first row has a reason that one can look at:")
     for path in report.files:
-        console.print(f"  {path}", highlight=False)
+        console.print(f"  {path}", markup=False, highlight=False, soft_wrap=True)

@@ -3,7 +3,8 @@
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from dnc.centroids import SubCentroidHead, normalised, similarities
 from dnc.estimator import NearestSubCentroids
-from dnc.explanation.anchors import nearest_distinct_rows
+from dnc.explanation.anchors import anchors
 from dnc.explanation.pictures import Case, cases_figure, decision_figure, save
 
 DIM, CLASSES, BATCH = 64, 10, 128
@@ -62,7 +63,7 @@ def run_demo(output: Path, *, seed: int, epochs: int, on_step: Callable[[str], N
     `on_step` is told after each training step which network it belonged to.
     """
     output.mkdir(parents=True, exist_ok=True)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), _one_thread():
         torch.manual_seed(seed)
         split = digits_split(seed)
         initial = new_network().state_dict()
@@ -183,16 +184,14 @@ def draw(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) 
     """The training images behind the sub-centroids, and the closest call among right decisions."""
     train_features = network.eval()(split.train_images)
     test_features = network(split.test_images)
-    anchors = nearest_distinct_rows(
-        head.centroids, head.occupied, normalised(train_features), split.train_labels
-    )
+    stand_ins = anchors(head, train_features, split.train_labels)
 
     def case(label: int, subcentroid: int, value: Tensor) -> Case:
-        image = split.train_images[anchors.row[label, subcentroid], 0]
+        image = split.train_images[stand_ins.row[label, subcentroid], 0]
         return Case(image.numpy(), str(label), float(value))
 
     gallery = [
-        [case(c, int(k), anchors.similarity[c, k]) for k in head.occupied[c].nonzero()]
+        [case(c, int(k), stand_ins.similarity[c, k]) for k in head.occupied[c].nonzero()]
         for c in range(CLASSES)
     ]
     decision = head.decide(test_features)
@@ -205,8 +204,8 @@ def draw(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) 
     pictures = {
         "cases.png": cases_figure(
             gallery,
-            title="Training images that stand for the sub-centroids of each class, "
-            "with their cosine to them",
+            title="Training images that stand for the four sub-centroids of each digit "
+            "(below: their cosine to it)",
         ),
         "decision.png": decision_figure(
             split.test_images[query, 0].numpy(),
@@ -218,6 +217,17 @@ def draw(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) 
     for name, figure in pictures.items():
         save(figure, output / name)
     return [output / name for name in pictures]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For so small a network the fastest on a busy machine; and sums do not depend on the cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _write_json(path: Path, content: object) -> None:

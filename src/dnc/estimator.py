@@ -22,8 +22,16 @@ from dnc.centroids.similarity import (
     similarities,
     similarity_to_own_class,
 )
-from dnc.centroids.update import ClusterMeans, cluster_means, nearest_rows, running_mean, seeded
+from dnc.centroids.update import (
+    ClusterMeans,
+    cluster_means,
+    directions,
+    nearest_rows,
+    running_mean,
+    seeded,
+)
 from dnc.centroids.validation import numbers_per_class, require_settings
+from dnc.errors import InvalidLabels, InvalidSetting
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,8 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: the labels, sorted.
-        centroids_: sub-centroids `(c, k, d)` of length 1; zero where there is none.
+        centroids_: sub-centroids `(c, k, d)` of length 1; zero where there is none, or where rows
+            cancel to nothing: such a one cannot win.
         counts_: training rows (or their weight) that each stands for `(c, k)`.
         exemplar_indices_: the real training row nearest to each `(c, k)`, -1 where there is none.
             After several `partial_fit` it is the nearest of those that were nearest before and the
@@ -236,7 +245,7 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cases = _with_nearest_rows(cases, x, labels, counted + seen)
 
         self.classes_, self._cases, self.n_samples_seen_ = known, cases, seen + len(rows)
-        self.centroids_ = normalised(cases.mean).numpy()
+        self.centroids_ = directions(cases.mean).numpy()
         self.counts_ = cases.weight.numpy()
         self.exemplar_indices_ = cases.exemplar.numpy()
         return self
@@ -252,9 +261,19 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """All classes known so far, sorted, and what was learnt of them, with room for the new."""
         classes = seen if announced is None else np.union1d(seen, np.asarray(announced))
         if earlier is not None:
+            if (earlier[0].dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
+                raise InvalidLabels(
+                    f"The classes so far are {earlier[0].dtype}, now y holds {classes.dtype}, like "
+                    f"{classes[0]!r}; numbers and names cannot be mixed."
+                )
             classes = np.union1d(earlier[0], classes)
             dtype = earlier[1].mean.dtype
         k = max(numbers_per_class(self.subcentroids, len(classes)))
+        if earlier is not None and k < earlier[1].weight.shape[1]:
+            raise InvalidSetting(
+                f"subcentroids is at most {k} now, but {earlier[1].weight.shape[1]} places were "
+                "fitted; fit() anew to have fewer."
+            )
         cases = _Cases.none(len(classes), k, dim, dtype)
         if earlier is not None:
             cases.put(earlier[1], torch.from_numpy(np.searchsorted(classes, earlier[0])))
@@ -266,7 +285,7 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers = torch.tensor(numbers_per_class(self.subcentroids, classes))
         placed = cases.weight > 0
         wanted = torch.arange(k) < numbers[:, None]
-        seeds = seeded(normalised(cases.mean), placed, wanted, x, labels, weights=weights)
+        seeds = seeded(directions(cases.mean), placed, wanted, x, labels, weights=weights)
         p, valid = seeds.centroids, placed | (seeds.row >= 0)
         earlier = ClusterMeans(cases.mean.flatten(0, 1), cases.weight.flatten())
         means, assigned = earlier, torch.full_like(labels, -1)
@@ -289,7 +308,7 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             means = running_mean(earlier, later)
             # One that lost all its rows waits where it is for others.
             held = (means.weight > 0).view(classes, k, 1)
-            p = torch.where(held, normalised(means.mean).view_as(p), p)
+            p = torch.where(held, directions(means.mean).view_as(p), p)
         return replace(cases, mean=means.mean.view_as(p), weight=means.weight.view_as(cases.weight))
 
     def _scores(self, X: ArrayLike) -> Tensor:
@@ -298,17 +317,17 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.cat([class_scores(similarities(block, p), eligible) for block in blocks])
 
     def _queries_and_cases(self, X: ArrayLike) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised rows, the sub-centroids, and which of these have rows and so can win."""
+        """Normalised rows, the sub-centroids, and which of these have a direction and can win."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         p = torch.from_numpy(self.centroids_)
         x = normalised(torch.tensor(rows)).to(p.dtype)
-        return x, p, torch.from_numpy(self.counts_) > 0
+        return x, p, p.any(dim=2)
 
 
 def _with_nearest_rows(cases: _Cases, x: Tensor, labels: Tensor, numbers: Tensor) -> _Cases:
     """The real row nearest to each sub-centroid, among the given and the nearest before."""
-    p = normalised(cases.mean)
+    p = directions(cases.mean)
     row, cosine = nearest_rows(p, x, labels)
     earlier = (p * cases.exemplar_row).sum(dim=2).masked_fill(cases.exemplar < 0, -torch.inf)
     newer = (cosine > earlier) & (row >= 0)

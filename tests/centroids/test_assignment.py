@@ -156,6 +156,34 @@ def test_the_only_row_of_a_class_goes_to_the_most_similar_subcentroid():
     assert torch.equal(assigned, scores.argmax(dim=1))
 
 
+def test_equal_rows_go_together_to_the_most_similar_subcentroid():
+    # Their shares are equal but for rounding, which must not decide.
+    scores = 2 * torch.rand(200, 4, generator=torch.Generator().manual_seed(0)) - 1
+    valid = torch.ones(200, 4, dtype=torch.bool)
+    labels = torch.arange(200).repeat_interleave(3)
+    assigned = sinkhorn(scores.repeat_interleave(3, 0), labels, classes=200, valid=valid)
+    assert torch.equal(assigned, scores.argmax(dim=1).repeat_interleave(3))
+
+
+def test_many_iterations_lose_no_digits():
+    scores = rows_on_sphere(2000, 8) @ rows_on_sphere(4, 8, 1).T
+    settings = {"classes": 1, "valid": torch.ones(1, 4, dtype=torch.bool), "iterations": 1000}
+    labels = torch.zeros(2000, dtype=torch.long)
+    single, double = (transport_plan(s, labels, **settings) for s in (scores, scores.double()))
+    torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=1e-7)
+
+
+def test_similarities_that_carry_a_gradient_can_be_assigned():
+    scores = torch.rand(6, 2, requires_grad=True)
+    plan = transport_plan(
+        scores,
+        torch.zeros(6, dtype=torch.long),
+        classes=1,
+        valid=torch.ones(1, 2, dtype=torch.bool),
+    )
+    assert not plan.requires_grad
+
+
 def test_no_row_gives_an_empty_assignment():
     none = torch.empty(0, dtype=torch.long)
     valid = torch.ones(3, 4, dtype=torch.bool)

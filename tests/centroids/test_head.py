@@ -306,14 +306,39 @@ def test_an_empty_subcentroid_is_put_on_an_uncovered_row_after_its_time():
     centres = torch.eye(8)[:2]
     head = new_head(classes=1, subcentroids=2, assign=kmeans, momentum=0.9, reseed_after=3)
     head.centroids.copy_(torch.stack([centres[0], -centres[0] - centres[1]])[None])
-    x, labels = centres.repeat(5, 1), torch.zeros(10, dtype=torch.long)
+    x, labels = centres[[0] * 8 + [1] * 2], torch.zeros(10, dtype=torch.long)
     for _ in range(2):
         head.absorb(x, labels)
     assert head.occupied[0].tolist() == [True, False]
+    assert head.idle[0].tolist() == [0, 2]
     head.absorb(x, labels)  # the third time
+    assert torch.equal(head.centroids[0, 1], centres[1])
+    assert head.idle[0].tolist() == [0, 0]
     head.absorb(x, labels)
     assert head.occupied[0].tolist() == [True, True]
     assert head.decide(centres).subcentroid.unique().numel() == 2
+
+
+@pytest.mark.parametrize("assign", [sinkhorn, kmeans])
+def test_zero_rows_spoil_nothing(assign):
+    x = torch.cat([torch.rand(6, 8), torch.zeros(3, 8)])
+    labels = torch.zeros(9, dtype=torch.long)
+    head = new_head(classes=1, momentum=0.0, assign=assign, reseed_after=1)
+    head.start_from(x, labels)
+    for _ in range(20):
+        head.absorb(x, labels)
+    torch.testing.assert_close(head.centroids.norm(dim=2), torch.ones(1, 4))
+
+
+def test_rows_that_a_rule_leaves_out_take_no_part():
+    def first_half(similarity, labels, **_):
+        return torch.where(torch.arange(len(labels)) < 5, 0, -1)
+
+    head = new_head(classes=2, assign=first_half, momentum=0.0)
+    x = rows_on_sphere(10, 8)
+    head.absorb(x, torch.tensor([1] * 5 + [0] * 5))
+    torch.testing.assert_close(head.centroids[1, 0], normalize(x[:5].mean(0), dim=0))
+    assert head.held.tolist() == [[0] * 4, [5, 0, 0, 0]]
 
 
 def test_a_start_from_data_puts_subcentroids_on_rows():

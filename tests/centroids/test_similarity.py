@@ -40,8 +40,17 @@ def test_normalised_rows_have_length_one_in_float32_or_better(dtype):
     torch.testing.assert_close(unit.norm(dim=1), torch.ones(6, dtype=unit.dtype))
 
 
-def test_a_zero_row_has_no_direction_and_stays_zero():
-    assert torch.equal(normalised(torch.zeros(1, 4)), torch.zeros(1, 4))
+def test_a_zero_row_has_no_direction_stays_zero_and_its_gradient_is_finite():
+    zero = torch.zeros(1, 4, requires_grad=True)
+    unit = normalised(zero)
+    assert torch.equal(unit, torch.zeros(1, 4))
+    unit.sum().backward()
+    assert zero.grad.abs().max() <= 1
+
+
+def test_even_tiny_rows_get_length_one():
+    row = torch.tensor([[3e-14, 4e-14]])
+    torch.testing.assert_close(normalised(row), torch.tensor([[0.6, 0.8]]))
 
 
 def test_shapes_in_annotations_are_checked_while_testing():

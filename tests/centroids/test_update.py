@@ -7,6 +7,7 @@ from dnc.centroids.segments import Bags
 from dnc.centroids.update import (
     ClusterMeans,
     cluster_means,
+    directions,
     moved,
     nearest_rows,
     random_directions,
@@ -125,6 +126,22 @@ def test_a_class_has_no_more_seeds_than_distinct_rows():
     none, wanted = torch.zeros(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.bool)
     seeds = seeded(torch.zeros(2, 3, 4), none, wanted, x, torch.zeros(5, dtype=torch.long))
     assert (seeds.row >= 0).tolist() == [[True, True, False], [False] * 3]
+
+
+def test_a_zero_row_is_never_a_seed():
+    x = torch.cat([torch.zeros(3, 4), torch.eye(4)[:2], torch.zeros(1, 4)])
+    none, wanted = torch.zeros(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.bool)
+    labels = torch.tensor([0, 0, 0, 0, 0, 1])
+    seeds = seeded(torch.zeros(2, 3, 4), none, wanted, x, labels)
+    assert sorted(seeds.row[0].tolist()) == [-1, 3, 4]
+    assert seeds.row[1].tolist() == [-1] * 3
+
+
+def test_rows_that_cancel_have_no_direction():
+    means = torch.tensor([[3.0, 4.0], [1e-9, 0.0], [0.0, 0.0]])
+    torch.testing.assert_close(
+        directions(means), torch.tensor([[0.6, 0.8], [0.0, 0.0], [0.0, 0.0]])
+    )
 
 
 def test_nearest_rows_are_of_the_same_class_and_nearest():

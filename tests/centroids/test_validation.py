@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 import torch
 
 from dnc import SubCentroidHead
+from dnc.centroids.validation import labelled_rows
 from dnc.errors import (
     DNCError,
     InvalidFeatures,
@@ -46,6 +48,14 @@ def test_what_cannot_be_absorbed_is_refused_and_changes_nothing(
         assert torch.equal(value, before[name]), name
 
 
+def test_what_is_no_tensor_is_refused():
+    settings = {"dim": 4, "classes": 3, "ignore_index": -100}
+    with pytest.raises(InvalidFeatures, match=r"Features are ndarray.*torch\.as_tensor"):
+        labelled_rows(np.ones((3, 4)), LABELS, None, **settings)
+    with pytest.raises(InvalidLabels, match=r"Labels are list.*torch\.as_tensor"):
+        labelled_rows(torch.ones(3, 4), [0, 1, 2], None, **settings)
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_values_that_are_not_finite_are_counted_and_located(bad):
     features = torch.ones(30, 4)
@@ -55,6 +65,13 @@ def test_values_that_are_not_finite_are_counted_and_located(bad):
         head.absorb(features, torch.arange(30) % 3)
     assert head.steps == 0
     assert not head.memory.filled.any()
+
+
+def test_no_decision_is_made_on_values_that_are_not_finite():
+    head = new_head()
+    head.absorb(torch.ones(3, 4), LABELS)
+    with pytest.raises(NonFiniteFeatures, match=r"1 of 2 rows: 1\."):
+        head.decide(torch.tensor([[1.0] * 4, [torch.nan] * 4]))
 
 
 def test_a_long_list_of_bad_rows_is_cut():

@@ -3,6 +3,8 @@ from itertools import permutations
 import pytest
 import torch
 
+from dnc import SubCentroidHead, anchors
+from dnc.errors import InvalidLabels
 from dnc.explanation.anchors import nearest_distinct_rows
 from tests.oracles import rows_on_sphere
 
@@ -30,3 +32,18 @@ def test_places_without_a_row_stay_without():
     assert (anchors.row >= 0).sum(dim=1).tolist() == [2, 1, 0]
     assert torch.equal(anchors.similarity.isnan(), anchors.row < 0)
     assert anchors.row[0, 1] == -1
+
+
+def test_anchors_of_a_head_are_rows_whatever_their_length():
+    head = SubCentroidHead(4, 2, momentum=0.9, generator=torch.Generator().manual_seed(0))
+    x, labels = rows_on_sphere(12, 4), torch.arange(12) % 2
+    head.absorb(x, labels)
+    stand_ins = anchors(head, 7 * x, labels)
+    plain = nearest_distinct_rows(head.centroids, head.occupied, x, labels)
+    assert torch.equal(stand_ins.row, plain.row)
+    assert torch.equal(stand_ins.row >= 0, head.occupied)
+
+
+def test_anchors_refuse_rows_without_a_class():
+    with pytest.raises(InvalidLabels, match="1 labels are ignore_index"):
+        anchors(SubCentroidHead(4, 2), torch.ones(2, 4), torch.tensor([0, -100]))

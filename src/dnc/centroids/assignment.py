@@ -68,7 +68,7 @@ def transport_plan(
     bags = Bags.of(labels, classes)
     labels = labels.clamp(min=0)  # masked rows may look at the scales of a class, but are in no bag
 
-    logits = similarity.to(torch.promote_types(similarity.dtype, torch.float32)) / epsilon
+    logits = similarity.detach().to(torch.promote_types(similarity.dtype, torch.float32)) / epsilon
     if weights is not None:
         weights = weights.to(logits.dtype)
         masked = masked | (weights == 0)
@@ -88,6 +88,7 @@ def transport_plan(
         # there is no row, or none that weighs anything, nothing is received.
         scale = torch.where(received > 0, 1 / received, 1.0)
         log_scale += scale.log()
+        log_scale -= log_scale.amax(dim=1, keepdim=True)  # else it drifts and loses digits
         if iteration % EXACT == 0:
             plan = torch.index_select(log_scale, 0, labels, out=plan).add_(logits)
             plan = plan.sub_(plan.amax(dim=1, keepdim=True)).exp_()

@@ -14,8 +14,8 @@ from dnc.centroids.segments import Bags, selection
 from dnc.centroids.similarity import similarity_to_own_class
 from dnc.centroids.update import cluster_means, moved
 
-# Most values that temporary tensors hold while a memory is clustered (16 MB in float32): the work
-# space does not grow with the memory.
+# Most values of the temporary tensors that hold features while a memory is clustered (16 MB in
+# float32). Beside them the assignment takes some ten values for each row and sub-centroid.
 BLOCK_VALUES = 1 << 22
 
 # An `Assign` with its settings bound: what is left are the keywords `classes` and `valid`.
@@ -36,7 +36,7 @@ def cluster_batch_(
     own = similarity_to_own_class(x, local, centroids[chosen])
     assigned = rule(own, local, classes=len(touched), valid=valid[chosen])
     k = centroids.shape[1]
-    clusters = Bags.of(local * k + assigned, len(touched) * k)
+    clusters = Bags.of(torch.where(assigned < 0, -1, local * k + assigned), len(touched) * k)
     return touched, _move_(centroids, chosen, x, clusters, momentum)
 
 

@@ -1,11 +1,13 @@
 """The head that replaces a network's last layer: sub-centroids, their memory and their motion."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.distributed import get_world_size, is_available, is_initialized
 
 from dnc.centroids import health
 from dnc.centroids.assignment import Assign, sinkhorn
@@ -21,9 +23,16 @@ from dnc.centroids.validation import (
     is_map,
     labelled_rows,
     numbers_per_class,
+    require_finite,
     require_settings,
 )
 from dnc.errors import InvalidSetting, NothingAbsorbed
+
+SEVERAL_PROCESSES = (
+    "The head does not exchange rows between processes yet: unless each process absorbs the "
+    "gathered rows of all, their sub-centroids differ, and DistributedDataParallel overwrites them "
+    "with those of the first."
+)
 
 
 class SubCentroidHead(nn.Module):
@@ -37,19 +46,23 @@ class SubCentroidHead(nn.Module):
     matter. Everything is computed in float32 or better, under autocast too, and `half()` or
     `to(bfloat16)` leave the sub-centroids in float32: steps of one thousandth are lost in less.
 
+    Several processes do not exchange rows yet: give each of them the rows of all.
+
     Args:
         dim: dimension of the features.
         classes: number of classes.
         subcentroids: sub-centroids of each class, one number for all or one for each (K).
         momentum: share of a sub-centroid that stays in each update (mu in Eq. 8).
         memory_rows: rows of earlier batches that take part in the clustering, divided evenly
-            among the classes; 0 clusters each batch by itself.
+            among the classes; 0 clusters each batch by itself. A class that brings more rows in
+            one batch than its share is clustered by the last of them.
         memory_dtype: float32, bfloat16 or float16.
         epsilon: entropy of the transport plan (Eq. 6).
         iterations: Sinkhorn-Knopp iterations.
         temperature: scores are cosines divided by this.
         assign: the clustering rule, `sinkhorn` or `kmeans` or your own.
-        only_correct: absorb only rows that are classified correctly, as the paper's pseudo-code.
+        only_correct: absorb only rows that are classified correctly. (The paper's pseudo-code
+            leaves the others out of the means; here they take no part in the clustering either.)
         reseed_after: put a sub-centroid on the row that its class covers worst once it was left
             without rows in this many clusterings of its class in succession; None never does.
         ignore_index: label of rows to leave out.
@@ -129,7 +142,8 @@ class SubCentroidHead(nn.Module):
         """Scores of each class, divided by the temperature: `(... c)`, or `(n c h w)` for maps.
 
         In training every valid sub-centroid takes part, or nothing would ever start. In evaluation
-        only those that have absorbed a row do, and a class never seen scores -inf.
+        only those that have absorbed a row do, and a class never seen scores -inf (before anything
+        was absorbed, every class).
         """
         rows = channels_last(features, self.dim)
         eligible = self.valid if self.training else self.occupied
@@ -147,12 +161,14 @@ class SubCentroidHead(nn.Module):
                 "No row was absorbed yet, so there is no case to decide by. Call absorb() with "
                 "training features first, or load a trained state."
             )
-        rows = channels_last(features, self.dim)
+        features = channels_last(features, self.dim)
+        rows = features.reshape(-1, self.dim)
+        require_finite(rows)
         with self._full_precision():
-            x = normalised(rows.reshape(-1, self.dim))
-            decision = nearest_cases(x, self.centroids, self.occupied)
+            decision = nearest_cases(normalised(rows), self.centroids, self.occupied)
+        shape = features.shape[:-1]
         return Decision(
-            **{name: of_rows.reshape(rows.shape[:-1]) for name, of_rows in vars(decision).items()}
+            **{name: of_rows.reshape(shape) for name, of_rows in vars(decision).items()}
         )
 
     @torch.no_grad()
@@ -169,6 +185,8 @@ class SubCentroidHead(nn.Module):
 
         """
         rows = self._labelled_rows(features, labels, ids)
+        if is_available() and is_initialized() and get_world_size() > 1:
+            warnings.warn(SEVERAL_PROCESSES, stacklevel=2)
         with self._full_precision():
             if self.only_correct:
                 rows = rows.where(self._classified(rows.features) == rows.labels)

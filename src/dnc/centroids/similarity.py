@@ -3,17 +3,18 @@
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import normalize
 
-# Most values of a temporary tensor, an (n k d) of gathered sub-centroids or an (n c k) of cosines:
-# rows are taken in blocks, so that a large map takes no more memory than a small one (16 MB in
-# float32).
+# Most values of a temporary tensor (16 MB in float32) where rows are taken in blocks: an (n k d) of
+# gathered sub-centroids in the clustering, an (n c k) of cosines in decisions.
 BLOCK_VALUES = 1 << 22
 
 
 def normalised(vectors: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
     """Vectors of length 1, in float32 or better; a zero vector, having no direction, stays zero."""
-    return normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=-1)
+    vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    # Not by `normalize`, which divides by 1e-12 here: the gradient of a zero vector would explode.
+    return vectors / torch.where(length > 0, length, 1.0)
 
 
 def similarities(x: Float[Tensor, "n d"], p: Float[Tensor, "c k d"]) -> Float[Tensor, "n c k"]:

@@ -71,10 +71,11 @@ def seeded(
     coverage = to_own.masked_fill(~placed[labels], -torch.inf).amax(dim=1)
     mean = normalised(cluster_means(x, Bags.of(labels, classes), weights=weights).mean)
     to_mean = similarity_to_own_class(x, labels, mean[:, None])[:, 0]
+    pointless = (x == 0).all(dim=1)  # a zero row has no direction to be found in
     for slot in range(k):
         first = ~placed.any(dim=1)[labels]
         novelty = torch.where(first, to_mean, -coverage)
-        taken = ~first & (coverage > 1 - SAME_DIRECTION)
+        taken = pointless | (~first & (coverage > 1 - SAME_DIRECTION))
         choice = class_argmax(novelty.masked_fill(taken, -torch.inf)[:, None], labels, classes)[
             :, 0
         ]
@@ -115,14 +116,20 @@ def moved(
     result is written to `out`, which may be `means` itself, or to a new tensor.
     """
     # A weight of 1 gives back the sub-centroid itself, exactly.
-    weight = torch.where(occupied, momentum, 1.0).to(centroids.dtype)[..., None]
+    weight = centroids.new_ones(occupied.shape).masked_fill_(occupied, momentum)[..., None]
     target = torch.lerp(means, centroids, weight, out=out)
     length = torch.linalg.vector_norm(target, dim=-1, keepdim=True)
     if momentum <= 0.5:  # else the mean, at most of length 1, is too short to cancel the rest
         cancelled = length <= VANISHING
         target.copy_(torch.where(cancelled, centroids, target))
         length = torch.where(cancelled, 1.0, length)
-    return target.div_(torch.where(occupied[..., None], length, 1.0))
+    return target.div_(torch.where(occupied[..., None] & (length > 0), length, 1.0))
+
+
+def directions(means: Float[Tensor, "*clusters d"]) -> Float[Tensor, "*clusters d"]:
+    """Means put on the sphere; zero where rows have cancelled and only rounding is left."""
+    length = torch.linalg.vector_norm(means, dim=-1, keepdim=True)
+    return torch.where(length > VANISHING, means / length, 0.0)
 
 
 def running_mean(earlier: ClusterMeans, later: ClusterMeans) -> ClusterMeans:

@@ -1,7 +1,8 @@
 """Checks of what users hand in: each error says what came, what is allowed and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import SupportsInt
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,8 +32,13 @@ def is_map(features: Tensor, dim: int) -> bool:
     return features.ndim == 4 and features.shape[1] == dim
 
 
-def channels_last(features: Tensor, dim: int) -> Float[Tensor, "... d"]:
+def channels_last(features: object, dim: int) -> Float[Tensor, "... d"]:
     """The features with their dimension last: maps `(n d h w)` become `(n h w d)`."""
+    if not isinstance(features, Tensor):
+        raise InvalidFeatures(
+            f"Features are {type(features).__name__}; they must be a torch.Tensor "
+            "(torch.as_tensor makes one)."
+        )
     if not features.is_floating_point():
         raise InvalidFeatures(f"Features are {features.dtype}; they must be floating point.")
     if is_map(features, dim):
@@ -40,15 +46,16 @@ def channels_last(features: Tensor, dim: int) -> Float[Tensor, "... d"]:
     if features.ndim < 2 or features.shape[-1] != dim:
         raise InvalidFeatures(
             f"Features have shape {tuple(features.shape)}, but the head was made for dim={dim}: "
-            f"give (..., {dim}) or a channel-first map (n, {dim}, h, w)."
+            f"give rows (n, {dim}), also with more axes before, or a channel-first map "
+            f"(n, {dim}, h, w)."
         )
     return features
 
 
 def labelled_rows(
-    features: Tensor,
-    labels: Tensor,
-    ids: Tensor | None,
+    features: object,
+    labels: object,
+    ids: object,
     *,
     dim: int,
     classes: int,
@@ -59,23 +66,20 @@ def labelled_rows(
     Ids are one for each row, or for a map one for each image. Rows labelled `ignore_index` are
     left out before anything else is asked of them.
     """
-    features = channels_last(features, dim)
-    shape = features.shape[:-1]
-    labels = _whole_numbers(labels, "Labels")
-    if labels.shape != shape:
-        raise InvalidLabels(f"Labels have shape {tuple(labels.shape)}; expected {tuple(shape)}.")
-    if ids is None:
-        ids = torch.full_like(labels, -1)
-    else:
-        ids = _whole_numbers(ids, "Ids")
-        if ids.shape == shape[:1]:
-            ids = ids.reshape(-1, *[1] * (len(shape) - 1)).expand(shape)
-        if ids.shape != shape:
-            raise InvalidLabels(
-                f"Ids have shape {tuple(ids.shape)}; expected {tuple(shape)}, or ({shape[0]},) "
-                "for one id an image."
-            )
-    rows = Rows(features.reshape(-1, dim), labels.flatten(), ids.flatten())
+    last = channels_last(features, dim)
+    shape = last.shape[:-1]
+    numbers = _whole_numbers(labels, "Labels")
+    if numbers.shape != shape:
+        raise InvalidLabels(f"Labels have shape {tuple(numbers.shape)}; expected {tuple(shape)}.")
+    images = torch.full_like(numbers, -1) if ids is None else _whole_numbers(ids, "Ids")
+    if images.shape == shape[:1]:
+        images = images.reshape(-1, *[1] * (len(shape) - 1)).expand(shape)
+    if images.shape != shape:
+        raise InvalidLabels(
+            f"Ids have shape {tuple(images.shape)}; expected {tuple(shape)}, or ({shape[0]},) for "
+            "one id an image."
+        )
+    rows = Rows(last.reshape(-1, dim), numbers.flatten(), images.flatten())
     counted = rows.labels != ignore_index
     if not counted.all():
         rows = rows.where(counted)
@@ -103,9 +107,12 @@ def require_settings(*settings: tuple[str, object, bool, str]) -> None:
             raise InvalidSetting(f"{name} is {value}; it must be {sensible}.")
 
 
-def numbers_per_class(subcentroids: int | Sequence[int], classes: int) -> list[int]:
+def numbers_per_class(subcentroids: SupportsInt | Iterable[int], classes: int) -> list[int]:
     """How many sub-centroids each class has, from one number for all or one for each."""
-    numbers = [subcentroids] * classes if isinstance(subcentroids, int) else list(subcentroids)
+    if isinstance(subcentroids, Iterable):
+        numbers = [int(number) for number in subcentroids]
+    else:
+        numbers = [int(subcentroids)] * classes
     if len(numbers) != classes:
         raise InvalidSetting(
             f"subcentroids has {len(numbers)} numbers for {classes} classes; give one number for "
@@ -118,7 +125,12 @@ def numbers_per_class(subcentroids: int | Sequence[int], classes: int) -> list[i
     return numbers
 
 
-def _whole_numbers(values: Tensor, what: str) -> Int[Tensor, "..."]:
+def _whole_numbers(values: object, what: str) -> Int[Tensor, "..."]:
+    if not isinstance(values, Tensor):
+        raise InvalidLabels(
+            f"{what} are {type(values).__name__}; they must be a torch.Tensor "
+            "(torch.as_tensor makes one)."
+        )
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise InvalidLabels(
             f"{what} are {values.dtype}; they must be whole numbers (call .long() if they are)."

@@ -7,6 +7,10 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from dnc.centroids import SubCentroidHead, normalised
+from dnc.centroids.validation import labelled_rows
+from dnc.errors import InvalidLabels
+
 
 @dataclass(frozen=True)
 class Anchors:
@@ -19,6 +23,31 @@ class Anchors:
 
     row: Int[Tensor, "c k"]
     similarity: Float[Tensor, "c k"]
+
+
+def anchors(head: SubCentroidHead, features: Tensor, labels: Tensor) -> Anchors:
+    """The training images that stand for the sub-centroids of a head.
+
+    Args:
+        head: a head that has absorbed these images, or images like them.
+        features: their features `(n d)`, from the network in evaluation mode.
+        labels: their classes `(n)`.
+    """
+    rows = labelled_rows(
+        features,
+        labels,
+        None,
+        dim=head.dim,
+        classes=head.classes,
+        ignore_index=head.ignore_index,
+    )
+    if len(rows.labels) != len(labels):
+        raise InvalidLabels(
+            f"{len(labels) - len(rows.labels)} labels are ignore_index; leave those rows out, so "
+            "that the numbers of the others say which rows they are."
+        )
+    x = normalised(rows.features.detach())
+    return nearest_distinct_rows(head.centroids, head.occupied, x, rows.labels)
 
 
 def nearest_distinct_rows(
