@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from dnc import SubCentroidHead, kmeans, sinkhorn
 from dnc.centroids import clustering, normalised
+from dnc.centroids import head as head_module
 from tests.oracles import rows_on_sphere, updated_by_loop
 
 
@@ -339,6 +340,13 @@ def test_rows_that_a_rule_leaves_out_take_no_part():
     head.absorb(x, torch.tensor([1] * 5 + [0] * 5))
     torch.testing.assert_close(head.centroids[1, 0], normalize(x[:5].mean(0), dim=0))
     assert head.held.tolist() == [[0] * 4, [5, 0, 0, 0]]
+
+
+def test_absorbing_in_several_processes_warns(monkeypatch):
+    monkeypatch.setattr(head_module, "is_initialized", lambda: True)
+    monkeypatch.setattr(head_module, "get_world_size", lambda: 2)
+    with pytest.warns(UserWarning, match="does not exchange rows between processes yet"):
+        new_head().absorb(torch.randn(4, 8), torch.zeros(4, dtype=torch.long))
 
 
 def test_a_start_from_data_puts_subcentroids_on_rows():
