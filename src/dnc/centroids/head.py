@@ -6,8 +6,7 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
-from torch.distributed import get_world_size, is_available, is_initialized
+from torch import Tensor, distributed, nn
 
 from dnc.centroids import health
 from dnc.centroids.assignment import Assign, sinkhorn
@@ -185,7 +184,8 @@ class SubCentroidHead(nn.Module):
 
         """
         rows = self._labelled_rows(features, labels, ids)
-        if is_available() and is_initialized() and get_world_size() > 1:
+        together = distributed.is_available() and distributed.is_initialized()
+        if together and distributed.get_world_size() > 1:
             warnings.warn(SEVERAL_PROCESSES, stacklevel=2)
         with self._full_precision():
             if self.only_correct:
