@@ -22,7 +22,8 @@ def main() -> None:
     linear = nn.Linear(DIM, CLASSES)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images, labels = torch.randn(BATCH, 3, 32, 32), torch.arange(BATCH) % CLASSES
-    for _ in range(ROWS // BATCH + 1):
+    assert head.memory is not None
+    while not head.memory.filled.all():
         head.absorb(torch.randn(BATCH, DIM), labels)
     features = training_step(network, head, optimizer, images, labels)
 
