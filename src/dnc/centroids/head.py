@@ -183,7 +183,7 @@ class SubCentroidHead(nn.Module):
             ids: a number that leads back to the image of each row; for a map, one for each image.
 
         """
-        rows = self._labelled_rows(features, labels, ids)
+        rows = self.labelled_rows(features, labels, ids)
         together = distributed.is_available() and distributed.is_initialized()
         if together and distributed.get_world_size() > 1:
             warnings.warn(SEVERAL_PROCESSES, stacklevel=2)
@@ -223,12 +223,23 @@ class SubCentroidHead(nn.Module):
 
         A start from data instead of random directions; the rows are not absorbed.
         """
-        rows = self._labelled_rows(features, labels, None)
+        rows = self.labelled_rows(features, labels)
         x = normalised(rows.features).to(self.centroids.dtype)
         nothing = torch.zeros_like(self.valid)
         with self._full_precision():
             seeds = seeded(self.centroids, nothing, self.valid, x, rows.labels)
         self.centroids.copy_(seeds.centroids)
+
+    def labelled_rows(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
+        """Checked rows of this head's dimension that carry one of its classes."""
+        return labelled_rows(
+            features,
+            labels,
+            ids,
+            dim=self.dim,
+            classes=self.classes,
+            ignore_index=self.ignore_index,
+        )
 
     @torch.no_grad()
     def health(self, *, idle_limit: int = 100) -> health.Health:
@@ -251,7 +262,7 @@ class SubCentroidHead(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings, as `print(model)` shows them."""
+        """The settings, for the representation of the module."""
         numbers = self.valid.sum(dim=1).unique().tolist()
         k = numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
         return (
@@ -262,16 +273,6 @@ class SubCentroidHead(nn.Module):
     def _full_precision(self) -> torch.autocast:
         """Cosines in half precision would be off by more than the margins of close decisions."""
         return torch.autocast(self.centroids.device.type, enabled=False)
-
-    def _labelled_rows(self, features: Tensor, labels: Tensor, ids: Tensor | None) -> Rows:
-        return labelled_rows(
-            features,
-            labels,
-            ids,
-            dim=self.dim,
-            classes=self.classes,
-            ignore_index=self.ignore_index,
-        )
 
     def _classified(self, features: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
         """Class of the nearest sub-centroid among all valid ones, as in training."""

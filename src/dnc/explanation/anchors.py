@@ -8,7 +8,6 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from dnc.centroids import SubCentroidHead, normalised
-from dnc.centroids.validation import labelled_rows
 from dnc.errors import InvalidLabels
 
 
@@ -33,14 +32,7 @@ def anchors(head: SubCentroidHead, features: Tensor, labels: Tensor) -> Anchors:
         features: their features `(n d)`, from the network in evaluation mode.
         labels: their classes `(n)`.
     """
-    rows = labelled_rows(
-        features,
-        labels,
-        None,
-        dim=head.dim,
-        classes=head.classes,
-        ignore_index=head.ignore_index,
-    )
+    rows = head.labelled_rows(features, labels)
     if len(rows.labels) != len(labels):
         raise InvalidLabels(
             f"{len(labels) - len(rows.labels)} labels are ignore_index; leave those rows out, so "
