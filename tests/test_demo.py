@@ -12,7 +12,7 @@ def reports(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
     random_state = torch.get_rng_state()
     reports = [
-        run_demo(folder, seed=3, epochs=5, on_step=lambda method: None) for folder in folders
+        run_demo(folder, seed=3, epochs=5, on_step=lambda method, steps: None) for folder in folders
     ]
     assert torch.equal(torch.get_rng_state(), random_state)
     return folders, reports

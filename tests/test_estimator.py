@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -240,7 +241,17 @@ def test_settings_out_of_range_are_refused(settings, message):
 def test_a_class_whose_rows_cancel_cannot_win():
     model = NearestSubCentroids(1).fit([[1, 0], [-1, 0], [0.1, 1], [0.2, 1]], [0, 0, 1, 1])
     assert not model.centroids_[0].any()
+    assert model.exemplar_indices_[0].tolist() == [-1]
     assert model.predict([[0, -1], [1, 0]]).tolist() == [1, 1]
+
+
+def test_rows_that_a_rule_leaves_out_take_no_part():
+    def all_but_the_third(similarity, labels, **_):
+        return torch.where(torch.arange(len(labels)) == 2, -1, 0)
+
+    model = NearestSubCentroids(1, assign=all_but_the_third).fit(np.eye(4), [0, 0, 1, 1])
+    assert model.counts_.tolist() == [[2], [1]]
+    np.testing.assert_allclose(model.centroids_[1, 0], np.eye(4)[3])
 
 
 def test_numbers_of_numpy_are_numbers():

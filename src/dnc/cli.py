@@ -16,7 +16,7 @@ from rich.progress import (
 from rich.table import Table
 
 from dnc import __version__
-from dnc.demo import DemoReport, digits_split, run_demo
+from dnc.demo import DemoReport, run_demo
 from dnc.errors import DNCError
 
 app = typer.Typer(
@@ -72,7 +72,6 @@ def demo(
     Needs no download and takes less than a minute.
     """
     console = Console(quiet=quiet)
-    steps = epochs * digits_split(seed).steps_per_epoch
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -82,7 +81,7 @@ def demo(
     with Progress(*columns, console=console) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def on_step(method: str) -> None:
+        def on_step(method: str, steps: int) -> None:
             if method not in tasks:
                 tasks[method] = progress.add_task(method, total=steps)
             progress.advance(tasks[method])

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from dnc.centroids import SubCentroidHead, normalised, similarities
 from dnc.estimator import NearestSubCentroids
 from dnc.explanation.anchors import anchors
-from dnc.explanation.pictures import Case, cases_figure, decision_figure, save
+from dnc.explanation.pictures import Case, cases_figure, decision_figure, save, whole_file
 
 DIM, CLASSES, BATCH = 64, 10, 128
 
@@ -57,10 +57,12 @@ class DemoReport:
     files: list[Path]
 
 
-def run_demo(output: Path, *, seed: int, epochs: int, on_step: Callable[[str], None]) -> DemoReport:
+def run_demo(
+    output: Path, *, seed: int, epochs: int, on_step: Callable[[str, int], None]
+) -> DemoReport:
     """Trains, compares and draws; the same seed gives the same numbers and pictures.
 
-    `on_step` is told after each training step which network it belonged to.
+    `on_step` is told after each training step which network it belonged to, and of how many steps.
     """
     output.mkdir(parents=True, exist_ok=True)
     with torch.random.fork_rng(devices=[]), _one_thread():
@@ -78,15 +80,16 @@ def run_demo(output: Path, *, seed: int, epochs: int, on_step: Callable[[str], N
             network = new_network()
             network.load_state_dict(initial)
             began = time.perf_counter()
-            train(network, classifier, split, epochs=epochs, on_step=partial(on_step, method))
+            told = partial(on_step, method, epochs * split.steps_per_epoch)
+            train(network, classifier, split, epochs=epochs, on_step=told)
             accuracy = accuracy_of(nn.Sequential(network, classifier), split)
             results.append(Result(method, accuracy, time.perf_counter() - began, stored))
         files = draw(network, head, split, output)
         results = results[::-1] + pixel_results(split)
     files.append(output / "results.json")
-    _write_json(
-        files[-1], {"seed": seed, "epochs": epochs, "results": [asdict(r) for r in results]}
-    )
+    content = {"seed": seed, "epochs": epochs, "results": [asdict(r) for r in results]}
+    with whole_file(files[-1]) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=2) + "\n")
     return DemoReport(results, len(split.test_images), files)
 
 
@@ -235,9 +238,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _write_json(path: Path, content: object) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(content, indent=2) + "\n")
-    unfinished.replace(path)

@@ -303,7 +303,7 @@ class NearestSubCentroids(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             if torch.equal(assigned, before):
                 break
-            clusters = Bags.of(labels * k + assigned, classes * k)
+            clusters = Bags.of_clusters(labels, assigned, classes, k)
             later = cluster_means(x, clusters, weights=weights)
             means = running_mean(earlier, later)
             # One that lost all its rows waits where it is for others.
@@ -331,10 +331,9 @@ def _with_nearest_rows(cases: _Cases, x: Tensor, labels: Tensor, numbers: Tensor
     row, cosine = nearest_rows(p, x, labels)
     earlier = (p * cases.exemplar_row).sum(dim=2).masked_fill(cases.exemplar < 0, -torch.inf)
     newer = (cosine > earlier) & (row >= 0)
-    held = cases.weight > 0
     row = row.clamp(min=0)
     return replace(
         cases,
-        exemplar=torch.where(newer, numbers[row], cases.exemplar).masked_fill(~held, -1),
+        exemplar=torch.where(newer, numbers[row], cases.exemplar).masked_fill(~p.any(dim=2), -1),
         exemplar_row=torch.where(newer[..., None], x[row], cases.exemplar_row),
     )

@@ -35,8 +35,7 @@ def cluster_batch_(
     chosen = selection(touched)
     own = similarity_to_own_class(x, local, centroids[chosen])
     assigned = rule(own, local, classes=len(touched), valid=valid[chosen])
-    k = centroids.shape[1]
-    clusters = Bags.of(torch.where(assigned < 0, -1, local * k + assigned), len(touched) * k)
+    clusters = Bags.of_clusters(local, assigned, len(touched), centroids.shape[1])
     return touched, _move_(centroids, chosen, x, clusters, momentum)
 
 

@@ -44,6 +44,13 @@ class Bags:
         return cls(rows, sizes.cumsum(0) - sizes, sizes)
 
     @classmethod
+    def of_clusters(
+        cls, labels: Int[Tensor, " n"], places: Int[Tensor, " n"], classes: int, k: int
+    ) -> "Bags":
+        """The rows of each class and place in 0..k-1; rows with a negative place are left out."""
+        return cls.of(torch.where(places < 0, -1, labels * k + places), classes * k)
+
+    @classmethod
     def of_places(cls, places: Int[Tensor, "t m"], k: int) -> "Bags":
         """Rows that lie class by class, by class and place in 0..k-1; others are left out.
 

@@ -1,6 +1,7 @@
 """Pictures of cases and of decisions by cases; matplotlib without global state."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -74,10 +75,20 @@ def decision_figure(query: NDArray[np.floating], cases: Sequence[Case], *, title
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a PNG file, whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    figure.savefig(unfinished, dpi=150, format="png", metadata={"Software": None})
-    unfinished.replace(path)
+    """Writes a PNG file."""
+    with whole_file(path) as unfinished:
+        figure.savefig(unfinished, dpi=150, format="png", metadata={"Software": None})
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A place to write to that becomes the file, whole or not at all."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _show(ax: Axes, image: NDArray[np.floating], *, frame: str | None = None) -> None:
