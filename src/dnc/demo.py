@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from dnc.centroids import SubCentroidHead, normalised, similarities
 from dnc.estimator import NearestSubCentroids
 from dnc.explanation.anchors import anchors
-from dnc.explanation.pictures import Case, cases_figure, decision_figure, save, whole_file
+from dnc.explanation.pictures import Case, cases_figure, decision_figure, save
+from dnc.files import whole_file
 
 DIM, CLASSES, BATCH = 64, 10, 128
 

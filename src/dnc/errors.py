@@ -27,3 +27,32 @@ class InvalidLabels(InvalidInput):
 
 class NothingAbsorbed(DNCError, RuntimeError):
     """A decision was asked for before any training row was absorbed."""
+
+
+class InvalidData(InvalidInput):
+    """A data set that cannot be used: nothing there, a wrong layout, labels that make no sense."""
+
+
+class UnreadableImage(InvalidData):
+    """An image file that cannot be decoded, or is refused because of its size."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class InvalidModel(InvalidInput):
+    """A network or its weights that cannot be used: an unknown name, a file that does not fit."""
+
+
+class InvalidRecipe(InvalidInput):
+    """A recipe with unknown or impossible settings."""
+
+
+class InvalidCheckpoint(InvalidInput):
+    """A checkpoint that is malformed, incomplete or of a format that is not known."""
+
+
+class PeerFailed(DNCError, RuntimeError):
+    """Another process of the same training cannot go on, so this one stops too."""

@@ -1,7 +1,6 @@
 """Pictures of cases and of decisions by cases; matplotlib without global state."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -10,6 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+
+from dnc.files import whole_file
 
 INK, FAINT, WINNER, OTHER = "#222222", "#8a8a8a", "#1b7837", "#b8b8b8"
 
@@ -78,17 +79,6 @@ def save(figure: Figure, path: Path) -> None:
     """Writes a PNG file."""
     with whole_file(path) as unfinished:
         figure.savefig(unfinished, dpi=150, format="png", metadata={"Software": None})
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A place to write to that becomes the file, whole or not at all."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _show(ax: Axes, image: NDArray[np.floating], *, frame: str | None = None) -> None:

@@ -1,0 +1,61 @@
+"""Files and folders that are written whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A place to write to that becomes the file, whole or not at all."""
+    unfinished = _unfinished(path)
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder to fill that takes the place of `path`, whole or not at all.
+
+    What was there before stays until the new one is complete.
+    """
+    restore_folder(path)
+    unfinished, replaced = _unfinished(path), _replaced(path)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
+        for file in unfinished.iterdir():
+            _flush_to_disk(file)
+        if path.exists():
+            path.rename(replaced)
+        unfinished.rename(path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        restore_folder(path)
+
+
+def restore_folder(path: Path) -> None:
+    """Puts back what a process that died between two renames has left beside a folder."""
+    replaced = _replaced(path)
+    if replaced.exists() and not path.exists():
+        replaced.rename(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(path.name + ".unfinished")
+
+
+def _replaced(path: Path) -> Path:
+    return path.with_name(path.name + ".replaced")
+
+
+def _flush_to_disk(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
