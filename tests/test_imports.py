@@ -19,7 +19,10 @@ ALLOWED = {
     "models": {"centroids", "errors"},
     "estimator": {"centroids", "errors"},
     "recognition": {"centroids", "data", "errors", "models"},
-    "training": {"centroids", "data", "errors", "files", "models", "recognition", "__version__"},
+    "training": {
+        *("centroids", "data", "errors", "estimator", "evaluation", "files", "models"),
+        *("recognition", "__version__"),
+    },
     "evaluation": {"centroids", "data", "errors", "files", "models", "recognition"},
     "explanation": {"centroids", "errors", "files"},
     "demo": {"centroids", "errors", "estimator", "explanation", "files"},
@@ -27,7 +30,7 @@ ALLOWED = {
         *("data", "demo", "errors", "evaluation", "explanation", "files", "models"),
         *("recognition", "training", "__version__"),
     },
-    "__init__": {"centroids", "estimator", "explanation", "models", "training"},
+    "__init__": {"centroids", "estimator", "explanation", "models", "recognition", "training"},
 }
 
 

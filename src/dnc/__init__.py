@@ -1,19 +1,55 @@
 """Deep Nearest Centroids: recognition by cases."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dnc.centroids import Decision, Health, SubCentroidHead, kmeans, sinkhorn
 from dnc.estimator import NearestSubCentroids
 from dnc.explanation.anchors import Anchors, anchors
 
+if TYPE_CHECKING:
+    from dnc.models import Classifier, HeadSettings, convert
+    from dnc.recognition import Prediction, Recognizer
+    from dnc.training.checkpoint import load, save
+
 __version__ = "0.1.0"
+
+# What takes timm and Lightning is imported when it is first used: they take seconds.
+_LATER = {
+    "Classifier": "dnc.models",
+    "HeadSettings": "dnc.models",
+    "Prediction": "dnc.recognition",
+    "Recognizer": "dnc.recognition",
+    "convert": "dnc.models",
+    "load": "dnc.training.checkpoint",
+    "save": "dnc.training.checkpoint",
+}
 
 __all__ = [
     "Anchors",
+    "Classifier",
     "Decision",
+    "HeadSettings",
     "Health",
     "NearestSubCentroids",
+    "Prediction",
+    "Recognizer",
     "SubCentroidHead",
     "__version__",
     "anchors",
+    "convert",
     "kmeans",
+    "load",
+    "save",
     "sinkhorn",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'dnc' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -341,13 +341,6 @@ def test_rows_that_a_rule_leaves_out_take_no_part():
     assert head.held.tolist() == [[0] * 4, [5, 0, 0, 0]]
 
 
-def test_absorbing_in_several_processes_warns(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    with pytest.warns(UserWarning, match="does not exchange rows between processes yet"):
-        new_head().absorb(torch.randn(4, 8), torch.zeros(4, dtype=torch.long))
-
-
 def test_a_start_from_data_puts_subcentroids_on_rows():
     head, x = new_head(classes=2), torch.randn(20, 8)
     head.start_from(x, torch.zeros(20, dtype=torch.long))

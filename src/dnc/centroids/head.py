@@ -1,19 +1,20 @@
 """The head that replaces a network's last layer: sub-centroids, their memory and their motion."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
-from dnc.centroids import health
+from dnc.centroids import exchange
 from dnc.centroids.assignment import Assign, sinkhorn
-from dnc.centroids.clustering import Rule, cluster_batch_, cluster_memory_
+from dnc.centroids.clustering import Rule, SubCentroids, cluster_batch_, cluster_memory_, reseed_
 from dnc.centroids.decision import Decision, nearest_cases
+from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
-from dnc.centroids.segments import selection
 from dnc.centroids.similarity import class_scores, normalised, similarities
 from dnc.centroids.update import random_directions, seeded
 from dnc.centroids.validation import (
@@ -27,12 +28,6 @@ from dnc.centroids.validation import (
 )
 from dnc.errors import InvalidSetting, NothingAbsorbed
 
-SEVERAL_PROCESSES = (
-    "The head does not exchange rows between processes yet: unless each process absorbs the "
-    "gathered rows of all, their sub-centroids differ, and DistributedDataParallel overwrites them "
-    "with those of the first."
-)
-
 
 class SubCentroidHead(nn.Module):
     """Classifies features by the nearest sub-centroid of any class; nothing in it is learnt.
@@ -45,7 +40,10 @@ class SubCentroidHead(nn.Module):
     matter. Everything is computed in float32 or better, under autocast too, and `half()` or
     `to(bfloat16)` leave the sub-centroids in float32: steps of one thousandth are lost in less.
 
-    Several processes do not exchange rows yet: give each of them the rows of all.
+    Under torch.distributed `absorb`, `recluster`, `start_from` and `whole_memory` are collectives:
+    every process calls them at the same point, with its own rows or none. The result is that of one
+    process with the rows of all. Each process owns a share of the classes and keeps their memory;
+    everything else is the same on all.
 
     Args:
         dim: dimension of the features.
@@ -183,39 +181,26 @@ class SubCentroidHead(nn.Module):
             ids: a number that leads back to the image of each row; for a map, one for each image.
 
         """
-        rows = self.labelled_rows(features, labels, ids)
-        together = distributed.is_available() and distributed.is_initialized()
-        if together and distributed.get_world_size() > 1:
-            warnings.warn(SEVERAL_PROCESSES, stacklevel=2)
         with self._full_precision():
-            if self.only_correct:
-                rows = rows.where(self._classified(rows.features) == rows.labels)
-            if not len(rows.labels):
+            rows = self._rows_of_own_share(lambda: self._absorbable(features, labels, ids))
+            if rows is None:
                 return
-            x = normalised(rows.features).to(self.centroids.dtype)
+            self.divide()
             self.steps += 1
-            if self.memory is None:
-                self._note(
-                    *cluster_batch_(
-                        self.centroids, self.valid, x, rows.labels, self._rule, self.momentum
-                    )
-                )
-            else:
-                self.memory.write(x, rows.labels, rows.ids, step=int(self.steps))
-                self._cluster_memory(self.memory, rows.labels.unique())
-            if self.reseed_after is not None:
-                stale = self.valid & (self.idle >= self.reseed_after)
-                self._reseed(stale, x, rows.labels)
+            with self._own_share() as own:
+                if len(rows.labels):
+                    self._cluster(own, rows)
 
     @torch.no_grad()
     def recluster(self) -> None:
         """Clusters everything in the memory once and moves the sub-centroids of all its classes."""
         if self.memory is None:
             raise InvalidSetting("There is no memory to cluster; make the head with memory_rows.")
+        self.divide()
         present = self.memory.written.nonzero()[:, 0]
-        if len(present):
-            with self._full_precision():
-                self._cluster_memory(self.memory, present)
+        with self._full_precision(), self._own_share() as own:
+            if len(present):
+                cluster_memory_(own, self.memory, present, self._rule, self.momentum)
 
     @torch.no_grad()
     def start_from(self, features: Tensor, labels: Tensor) -> None:
@@ -223,12 +208,36 @@ class SubCentroidHead(nn.Module):
 
         A start from data instead of random directions; the rows are not absorbed.
         """
-        rows = self.labelled_rows(features, labels)
-        x = normalised(rows.features).to(self.centroids.dtype)
-        nothing = torch.zeros_like(self.valid)
         with self._full_precision():
-            seeds = seeded(self.centroids, nothing, self.valid, x, rows.labels)
-        self.centroids.copy_(seeds.centroids)
+            rows = self._rows_of_own_share(
+                lambda: self._normalised(self.labelled_rows(features, labels))
+            )
+            if rows is None:
+                return
+            with self._own_share() as own:
+                p, nothing = own.centroids, torch.zeros_like(own.valid)
+                p.copy_(seeded(p, nothing, own.valid, rows.features, rows.labels).centroids)
+
+    def divide(self) -> None:
+        """Keeps of the memory the share of the classes that this process owns.
+
+        `absorb` does so by itself. Done before a whole state is loaded, it spares each process the
+        room for a whole memory. With one process there is nothing to divide.
+        """
+        if self.memory is not None:
+            self.memory.keep_only(self._share)
+
+    def whole_memory(self) -> dict[str, Tensor] | None:
+        """State of the memory of all classes, on the first process; None on others or without one.
+
+        With several processes it is gathered into main memory. It belongs in a checkpoint in place
+        of what `state_dict` has of the memory, which is the share of one process; a head of any
+        number of processes loads it.
+        """
+        if self.memory is None:
+            return None
+        self.divide()
+        return exchange.whole_state(self.memory.state_dict(), self.classes)
 
     def labelled_rows(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
         """Checked rows of this head's dimension that carry one of its classes."""
@@ -242,24 +251,20 @@ class SubCentroidHead(nn.Module):
         )
 
     @torch.no_grad()
-    def health(self, *, idle_limit: int = 100) -> health.Health:
+    def health(self, *, idle_limit: int = 100) -> Health:
         """Whether sub-centroids have collapsed, died or gone stale.
+
+        No collective: a process may ask alone. The age is that of the rows in its own share of the
+        memory.
 
         Args:
             idle_limit: a sub-centroid without rows in this many clusterings of its class counts
                 as dead, like one that never had any.
 
         """
-        seen = self.occupied.any(dim=1, keepdim=True)
-        total = self.held.sum(dim=1, keepdim=True)
+        mean_age = self.memory.mean_age(int(self.steps)) if self.memory else torch.nan
         with self._full_precision():
-            pairwise_cosine = health.pairwise_cosine(self.centroids, self.occupied)
-        return health.Health(
-            pairwise_cosine=pairwise_cosine,
-            occupancy=self.held / total.clamp(min=1),
-            dead=self.valid & seen & (~self.occupied | (self.idle >= idle_limit)),
-            mean_age=self.memory.mean_age(int(self.steps)) if self.memory else torch.nan,
-        )
+            return Health.of(self._subcentroids, idle_limit=idle_limit, mean_age=mean_age)
 
     def extra_repr(self) -> str:
         """The settings, for the representation of the module."""
@@ -274,35 +279,51 @@ class SubCentroidHead(nn.Module):
         """Cosines in half precision would be off by more than the margins of close decisions."""
         return torch.autocast(self.centroids.device.type, enabled=False)
 
-    def _classified(self, features: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
-        """Class of the nearest sub-centroid among all valid ones, as in training."""
-        return nearest_cases(normalised(features), self.centroids, self.valid).label
+    def _normalised(self, rows: Rows) -> Rows:
+        return replace(rows, features=normalised(rows.features).to(self.centroids.dtype))
 
-    def _note(self, touched: Int[Tensor, " t"], held: Int[Tensor, "t k"]) -> None:
-        """Notes which sub-centroids of the classes that were clustered got rows."""
-        chosen, got_rows = selection(touched), held > 0
-        self.occupied[chosen] |= got_rows
-        self.held[chosen] = held
-        self.idle[chosen] = (self.idle[chosen] + 1).masked_fill_(got_rows, 0)
+    def _absorbable(self, features: Tensor, labels: Tensor, ids: Tensor | None) -> Rows:
+        """Checked and normalised rows that are to be absorbed.
 
-    def _cluster_memory(self, memory: Memory, touched: Int[Tensor, " t"]) -> None:
-        held = cluster_memory_(
-            self.centroids, self.valid, memory, touched, self._rule, self.momentum
-        )
-        self._note(touched, held)
+        Whether a row is correct is asked where it comes from, among all valid sub-centroids, as in
+        training.
+        """
+        rows = self.labelled_rows(features, labels, ids)
+        if self.only_correct:
+            nearest = nearest_cases(normalised(rows.features), self.centroids, self.valid)
+            rows = rows.where(nearest.label == rows.labels)
+        return self._normalised(rows)
+
+    def _rows_of_own_share(self, rows: Callable[[], Rows]) -> Rows | None:
+        return exchange.rows_of_own_share(rows, classes=self.classes, device=self.centroids.device)
+
+    @contextmanager
+    def _own_share(self) -> Iterator[SubCentroids]:
+        """The sub-centroids of this process's classes, to work on; then all processes have all."""
+        yield self._subcentroids.of(self._share)
+        exchange.exchange_shares_([self.centroids, self.occupied, self.held, self.idle])
+
+    def _cluster(self, own: SubCentroids, rows: Rows) -> None:
+        x, labels = rows.features, rows.labels
+        if self.memory is None:
+            cluster_batch_(own, x, labels, self._rule, self.momentum)
+        else:
+            self.memory.write(x, labels, rows.ids, step=int(self.steps))
+            cluster_memory_(own, self.memory, labels.unique(), self._rule, self.momentum)
+        if self.reseed_after is not None:
+            reseed_(own, x, labels, self.reseed_after)
+
+    @property
+    def _share(self) -> range:
+        return exchange.World.current().share(self.classes)
+
+    @property
+    def _subcentroids(self) -> SubCentroids:
+        return SubCentroids(self.centroids, self.valid, self.occupied, self.held, self.idle)
 
     @property
     def _rule(self) -> Rule:
         return partial(self.assign, epsilon=self.epsilon, iterations=self.iterations)
-
-    def _reseed(
-        self, stale: Bool[Tensor, "c k"], x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]
-    ) -> None:
-        """Puts sub-centroids that were left without rows for too long on rows of the batch."""
-        if stale.any():
-            seeds = seeded(self.centroids, self.valid & ~stale, stale, x, labels)
-            self.centroids.copy_(seeds.centroids)
-            self.idle[seeds.row >= 0] = 0
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SubCentroidHead":
         """Moves to another device, but never to a precision in which small steps would be lost."""

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from dnc.centroids.clustering import SubCentroids
+
 
 @dataclass(frozen=True)
 class Health:
@@ -24,6 +26,18 @@ class Health:
     occupancy: Float[Tensor, "c k"]
     dead: Bool[Tensor, "c k"]
     mean_age: float
+
+    @classmethod
+    def of(cls, subcentroids: SubCentroids, *, idle_limit: int, mean_age: float) -> "Health":
+        """The state of sub-centroids, of which those idle for so long count as dead."""
+        occupied, held = subcentroids.occupied, subcentroids.held
+        seen = occupied.any(dim=1, keepdim=True)
+        return cls(
+            pairwise_cosine=pairwise_cosine(subcentroids.centroids, occupied),
+            occupancy=held / held.sum(dim=1, keepdim=True).clamp(min=1),
+            dead=subcentroids.valid & seen & (~occupied | (subcentroids.idle >= idle_limit)),
+            mean_age=mean_age,
+        )
 
 
 def pairwise_cosine(

@@ -19,7 +19,12 @@ class Memory(nn.Module):
     that a rare class is not washed out by a frequent one, and a row's label is its place. All
     state is in buffers: a `state_dict` round trip restores it exactly, positions included.
 
+    Several processes divide the classes among them. The memory of each then has the classes of its
+    share alone, numbered from 0, and takes from a whole state that it loads what belongs to them.
+
     Attributes:
+        classes: number of classes of all processes together.
+        kept: which of them are in this memory; the first axis of all buffers.
         rows: the rows, normalised.
         ids: image id of each row, -1 if none was given.
         written_at: the step at which each row came.
@@ -43,6 +48,9 @@ class Memory(nn.Module):
             )
         if dtype not in DTYPES:
             raise InvalidSetting(f"Memory dtype is {dtype}; it must be one of {DTYPES}.")
+        self.classes = classes
+        self.kept = range(classes)
+        self.register_load_state_dict_pre_hook(_take_own_share)  # type: ignore[no-untyped-call]
         slots = capacity // classes
         self.register_buffer("rows", torch.zeros(classes, slots, dim, dtype=dtype))
         self.register_buffer("ids", torch.full((classes, slots), -1))
@@ -83,6 +91,20 @@ class Memory(nn.Module):
         self.written_at[labels, slot] = step
         self.written += incoming
 
+    def keep_only(self, share: range) -> None:
+        """Keeps some consecutive classes and forgets the others; the second time, does nothing."""
+        if share == self.kept:
+            return
+        if len(self.kept) < self.classes:
+            raise InvalidSetting(
+                f"The memory holds classes {_named(self.kept)} of {self.classes}, but among the "
+                f"processes that run now this one is to have {_named(share)}. Make a new head and "
+                "load the state that whole_memory() gave while the processes were the same."
+            )
+        for name, buffer in list(self.named_buffers()):
+            setattr(self, name, buffer[share.start : share.stop].clone())
+        self.kept = share
+
     def mean_age(self, step: int) -> float:
         """Mean number of steps since the rows were written; NaN for an empty memory."""
         age = (step - self.written_at)[self.filled]
@@ -96,3 +118,16 @@ class Memory(nn.Module):
         if self.rows.dtype != dtype:
             self.rows = exact.to(self.rows.device)
         return self
+
+
+def _named(classes: range) -> str:
+    return f"{classes.start} to {classes.stop - 1}" if classes else "none"
+
+
+def _take_own_share(memory: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Leaves of a whole state, which is about to be loaded, the classes that the memory keeps."""
+    assert isinstance(memory, Memory)
+    for name, _buffer in memory.named_buffers(prefix=prefix.removesuffix(".")):
+        loaded = state.get(name)
+        if isinstance(loaded, Tensor) and loaded.shape[:1] == (memory.classes,):
+            state[name] = loaded[memory.kept.start : memory.kept.stop]

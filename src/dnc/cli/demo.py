@@ -1,60 +1,17 @@
-"""The command `dnc`: parse, delegate, print."""
+"""`dnc demo`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskID
 from rich.table import Table
 
-from dnc import __version__
+from dnc.cli.bars import new_bar
 from dnc.demo import DemoReport, run_demo
-from dnc.errors import DNCError
-
-app = typer.Typer(
-    help="Deep Nearest Centroids: recognition by cases.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
 
 
-def main() -> None:
-    """Runs the command; what a user can mend is told in a sentence, without a traceback."""
-    try:
-        app()
-    except (DNCError, OSError) as error:
-        Console(stderr=True).print(
-            f"Error: {error}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
-        raise SystemExit(1) from error
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        Console().print(f"dnc {__version__}", highlight=False)
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Deep Nearest Centroids: recognition by cases."""
-
-
-@app.command()
 def demo(
     output: Annotated[
         Path, typer.Option(file_okay=False, help="Folder for the pictures and results.json.")
@@ -72,13 +29,7 @@ def demo(
     Needs no download and takes less than a minute.
     """
     console = Console(quiet=quiet)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    with new_bar(console) as progress:
         tasks: dict[str, TaskID] = {}
 
         def on_step(method: str, steps: int) -> None:

@@ -1,0 +1,89 @@
+"""`dnc fit`."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="Folder of images, or a CSV of paths and labels.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model and its evaluation.")
+    ] = Path("runs/fit"),
+    network: Annotated[
+        str, typer.Option("--network", "-n", help="A pretrained network; see `dnc models`.")
+    ] = "efficientnet-lite0",
+    weights: Annotated[Path | None, typer.Option(help="A file of weights for the network.")] = None,
+    start_from: Annotated[
+        Path | None, typer.Option("--from", help="Use the network of this checkpoint instead.")
+    ] = None,
+    subcentroids: Annotated[
+        int, typer.Option("--subcentroids", "-k", min=1, help="Cases of each class (K).")
+    ] = 4,
+    assign: Annotated[
+        Literal["sinkhorn", "kmeans"], typer.Option(help="Clusters of equal size, or free ones.")
+    ] = "sinkhorn",
+    size: Annotated[int | None, typer.Option(min=8, help="Pixels of a side.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
+    ] = None,
+    validation_share: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="To evaluate on where no set is given.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split.")] = 0,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder for computed features [a cache of your account].")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes that read images.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
+    ] = False,
+) -> None:
+    """Make a classifier of your images without any training: seconds to minutes.
+
+    The network stays as it is; its features of each class are clustered until nothing changes.
+    Features are kept, so that another try with other settings takes seconds.
+
+    Examples:
+    - `dnc fit photos/`
+
+    - `dnc fit photos/ -k 8 --assign kmeans -o runs/eight`
+    """
+    from dnc.cli.bars import counted
+    from dnc.cli.figures import evaluation_table, print_weakest
+    from dnc.training.fitting import fit_folder
+
+    console = Console()
+    with counted(console, "features") as on_progress:
+        report = fit_folder(
+            data,
+            output,
+            network=network,
+            weights=weights,
+            start_from=start_from,
+            subcentroids=subcentroids,
+            assign=assign,
+            size=size,
+            kind=kind,
+            validation_share=validation_share,
+            seed=seed,
+            cache=cache or _account_cache(),
+            workers=workers,
+            device=device,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
+    for bad in report.set_aside:
+        console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
+    title = f"{report.training_images:,} images, {report.cases} cases, nothing trained"
+    console.print(evaluation_table(title, {report.evaluated_on: report.evaluation}))
+    print_weakest(console, report.evaluation)
+    console.print(f"Model: {output}", highlight=False, soft_wrap=True)
+
+
+def _account_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dnc" / "features"

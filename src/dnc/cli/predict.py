@@ -1,0 +1,108 @@
+"""`dnc predict`."""
+
+import csv
+import glob
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import IO, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from dnc.errors import InvalidInput
+from dnc.files import whole_file
+
+
+def predict(
+    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
+    images: Annotated[
+        list[str],
+        typer.Argument(help="Files, folders, patterns like 'a/*.jpg', or - for paths on stdin."),
+    ],
+    form: Annotated[
+        Literal["csv", "jsonl"], typer.Option("--format", "-f", help="A table, or JSON lines.")
+    ] = "csv",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of the terminal.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 32,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+) -> None:
+    """Say what images show, and which case made it say so.
+
+    Each row has the class, its probability, the case (a sub-centroid of the class) with its
+    similarity, the margin to the best case of another class, and that rival. An image that cannot
+    be read gets a row with the reason; if that is all of them, the exit code is 1.
+
+    Examples:
+    - `dnc predict runs/photos holiday/ > holiday.csv`
+
+    - `find . -name '*.jpg' | dnc predict runs/photos - --format jsonl`
+    """
+    from dnc.recognition import Prediction
+    from dnc.training.checkpoint import load
+
+    paths: Iterable[Path] = image_paths(images, sys.stdin)
+    if "-" not in images:
+        paths = list(paths)  # what is missing is told before anything is written
+    recognizer = load(checkpoint, device=device)
+    made = failed = 0
+    with _opened(output) as file:
+        names = [field.name for field in fields(Prediction)]
+        table = csv.DictWriter(file, names, lineterminator="\n")
+        if form == "csv":
+            table.writeheader()
+        for prediction in recognizer.predictions(paths, batch_size=batch_size):
+            made += 1
+            failed += prediction.error is not None
+            if form == "csv":
+                table.writerow(asdict(prediction))
+            else:
+                file.write(json.dumps(asdict(prediction), ensure_ascii=False) + "\n")
+            if output is None:
+                file.flush()
+    if failed:
+        told = f"{failed} of {made} images could not be read; their rows say why."
+        Console(stderr=True).print(told, style="yellow")
+    if not made:
+        raise InvalidInput(f"There are no images in {', '.join(images)}.")
+    if failed == made:
+        raise typer.Exit(1)
+
+
+def image_paths(given: Iterable[str], stdin: Iterable[str]) -> Iterator[Path]:
+    """The files that are meant by files, folders, patterns and `-`; missing ones are errors."""
+    from dnc.data.listing import image_files
+
+    for name in given:
+        path = Path(name)
+        if name == "-":
+            yield from (Path(line) for line in (line.rstrip("\r\n") for line in stdin) if line)
+        elif path.is_dir():
+            yield from (path / name for name in image_files(path, path))
+        elif path.exists():
+            yield path
+        else:
+            matches = sorted(glob.glob(name, recursive=True))
+            if not matches:
+                raise InvalidInput(
+                    f"There is no file, folder or match for {name!r}. Patterns may use *, ? and **."
+                )
+            yield from image_paths(matches, stdin)
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[IO[str]]:
+    if output is None:
+        yield sys.stdout
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            whole_file(output) as unfinished,
+            unfinished.open("w", newline="", encoding="utf-8") as file,
+        ):
+            yield file

@@ -1,0 +1,77 @@
+"""`dnc train`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def train(
+    data: Annotated[
+        str | None, typer.Argument(help="Folder of images, or a CSV file of paths and labels.")
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", "-r", help="A shipped recipe by name, or a YAML file.")
+    ] = "photos",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="FIELD=VALUE", help="Set any field of the recipe."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the run [runs/RECIPE].")
+    ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option("--from", help="Continue from the network of this checkpoint, all of it."),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", help="Go on with the run in this folder.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Train a network on your images, evaluate it and keep it.
+
+    Ctrl-C ends a run so that it can go on later, with the same result, from its last whole epoch.
+
+    Examples:
+    - `dnc train photos/` fine-tunes a small pretrained network on a folder of folders.
+
+    - `dnc train cifar10/ --recipe cifar10-laptop --set model.classifier=softmax`
+
+    - `dnc train --resume runs/photos`
+
+    - `dnc train birds/ --from runs/photos --set training.epochs=10`
+    """
+    from dnc.cli.figures import evaluation_table
+    from dnc.errors import InvalidRecipe
+    from dnc.training.recipe import Recipe
+    from dnc.training.run import RECIPE
+    from dnc.training.run import train as run
+
+    console = Console(quiet=quiet)
+    if resume is not None:
+        if data is not None or output is not None or start_from is not None:
+            raise InvalidRecipe("--resume goes on with a run as it is; give it no other folder.")
+        chosen, folder = Recipe.read(resume / RECIPE), resume
+    else:
+        chosen = Recipe.read(recipe)
+        folder = output or Path("runs") / chosen.name
+    if data is not None:
+        chosen = chosen.with_path(data)
+    chosen = chosen.with_settings(settings or [])
+    try:
+        report = run(
+            chosen, folder, console=console, resume=resume is not None, start_from=start_from
+        )
+    except SystemExit as stopped:  # Lightning's answer to Ctrl-C
+        console.print(f"Interrupted. Go on with: dnc train --resume {folder}", highlight=False)
+        raise SystemExit(130) from stopped
+    if report is None:
+        return
+    title = f"{chosen.name}: {chosen.model.network}, {chosen.model.classifier}"
+    evaluations = {result.images: result.evaluation for result in report.results}
+    console.print(evaluation_table(title, evaluations))
+    if report.set_aside:
+        console.print(f"{len(report.set_aside)} files were set aside: {folder / 'set-aside.csv'}")
+    console.print(f"Model, curves and evaluation: {folder}", highlight=False, soft_wrap=True)

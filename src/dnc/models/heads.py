@@ -1,0 +1,103 @@
+"""The two classifiers that can stand on a network: sub-centroids, or a linear layer."""
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from dnc.centroids import Assign, SubCentroidHead, kmeans, sinkhorn
+from dnc.errors import InvalidSetting
+
+Kind = Literal["dnc", "softmax"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+RULES: dict[str, Assign] = {"sinkhorn": sinkhorn, "kmeans": kmeans}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """Settings of a `SubCentroidHead`, all of them plain values that a file can hold.
+
+    The meaning of each is that of the argument of `SubCentroidHead` with the same name;
+    `memory_dtype` and `assign` are names here.
+    """
+
+    subcentroids: int | tuple[int, ...] = 4
+    momentum: float = 0.999
+    memory_rows: int = 0
+    memory_dtype: str = "float32"
+    epsilon: float = 0.05
+    iterations: int = 3
+    temperature: float = 0.1
+    assign: str = "sinkhorn"
+    only_correct: bool = False
+    reseed_after: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses names that mean nothing."""
+        for name, allowed in (("memory_dtype", DTYPES), ("assign", RULES)):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InvalidSetting(f"{name} is {value!r}; use one of {', '.join(allowed)}.")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            # A list would make the settings unhashable, and equal settings unequal.
+            if isinstance(value, list):
+                object.__setattr__(self, field.name, tuple(value))
+
+
+DEFAULT_HEAD = HeadSettings()
+
+
+def subcentroid_head(
+    dim: int,
+    classes: int,
+    settings: HeadSettings = DEFAULT_HEAD,
+    *,
+    generator: torch.Generator | None = None,
+) -> SubCentroidHead:
+    """A new head of sub-centroids with these settings."""
+    return SubCentroidHead(
+        dim,
+        classes,
+        subcentroids=settings.subcentroids,
+        momentum=settings.momentum,
+        memory_rows=settings.memory_rows,
+        memory_dtype=DTYPES[settings.memory_dtype],
+        epsilon=settings.epsilon,
+        iterations=settings.iterations,
+        temperature=settings.temperature,
+        assign=RULES[settings.assign],
+        only_correct=settings.only_correct,
+        reseed_after=settings.reseed_after,
+        generator=generator,
+    )
+
+
+def linear(dim: int, outputs: int, *, generator: torch.Generator | None = None) -> nn.Linear:
+    """A new linear layer, started as torch does, but from a generator of one's own."""
+    if dim < 1 or outputs < 1:
+        raise InvalidSetting(f"A linear layer from {dim} to {outputs}; use numbers of at least 1.")
+    layer = nn.Linear(dim, outputs)
+    bound = dim**-0.5
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer
+
+
+def new_head(
+    kind: Kind,
+    dim: int,
+    classes: int,
+    *,
+    settings: HeadSettings,
+    generator: torch.Generator | None = None,
+) -> SubCentroidHead | nn.Linear:
+    """A new head of either kind; the settings are those of sub-centroids."""
+    if kind not in KINDS:
+        raise InvalidSetting(f"kind is {kind!r}; use one of {', '.join(KINDS)}.")
+    if kind == "softmax":
+        return linear(dim, classes, generator=generator)
+    return subcentroid_head(dim, classes, settings, generator=generator)

@@ -1,0 +1,188 @@
+"""A trained classifier with all that it takes to look at an image: `dnc.load` gives one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from dnc.centroids import SubCentroidHead
+from dnc.data import Preprocessing, image_from_array, prepared, read_image
+from dnc.errors import InvalidInput, UnreadableImage
+from dnc.models import Classifier
+
+ImageLike = str | Path | Image.Image | NDArray[Any] | Tensor
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a classifier says of one image, and the case that made it say so.
+
+    Attributes:
+        source: the path, or the position of an image that came without one.
+        label: name of the class; None if the image could not be read.
+        probability: softmax of the scores at that class.
+        case: the sub-centroid that decided, as `class#number`; None for a softmax classifier.
+        similarity: cosine of the image to that case.
+        margin: how much less similar the best case of another class is.
+        rival: that other case.
+        error: why the image could not be read.
+    """
+
+    source: str
+    label: str | None = None
+    probability: float | None = None
+    case: str | None = None
+    similarity: float | None = None
+    margin: float | None = None
+    rival: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a network is built again: its name and the settings that shape its parameters."""
+
+    name: str
+    size: int
+    projection: int | None = None
+    centring: bool = False
+
+
+@dataclass(frozen=True)
+class Recognizer:
+    """A classifier, the names of its classes, and how images become its input.
+
+    Attributes:
+        model: the classifier, in evaluation mode.
+        network: how it was built; None for a model that dnc has no name for.
+        classes: names, in the order of the scores.
+        preprocessing: size, crop and scaling of the images.
+        notes: what else is known: recipe, provenance of the data, versions, results.
+    """
+
+    model: Classifier
+    network: Network | None
+    classes: tuple[str, ...]
+    preprocessing: Preprocessing
+    notes: dict[str, Any]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same recognizer with its model on a device."""
+        self.model.to(device)
+        return self
+
+    def case_name(self, label: int, subcentroid: int) -> str:
+        """The name of a sub-centroid."""
+        return f"{self.classes[label]}#{subcentroid}"
+
+    def predict(
+        self, images: ImageLike | Iterable[ImageLike], *, batch_size: int = 32
+    ) -> list[Prediction]:
+        """A prediction for each image: paths, Pillow images, arrays `(h w)` or `(h w 3)`, tensors.
+
+        An image that cannot be read raises `UnreadableImage`; `predictions` goes on instead.
+        """
+        single = isinstance(images, str | Path | Image.Image) or hasattr(images, "shape")
+        several = [images] if single else images
+        if single and getattr(images, "ndim", 3) == 4:
+            several = list(images)  # type: ignore[arg-type]
+        made = []
+        for prediction in self.predictions(several, batch_size=batch_size):  # type: ignore[arg-type]
+            if prediction.error is not None:
+                raise UnreadableImage(prediction.source, prediction.error)
+            made.append(prediction)
+        return made
+
+    def predictions(
+        self, images: Iterable[ImageLike], *, batch_size: int = 32
+    ) -> Iterator[Prediction]:
+        """Predictions one by one, in order; images that cannot be read get an `error`."""
+        if batch_size < 1:
+            raise InvalidInput(f"batch_size is {batch_size}; it must be at least 1.")
+        numbered = enumerate(images)
+        with ThreadPoolExecutor(max_workers=4) as readers:
+            while batch := list(islice(numbered, batch_size)):
+                loaded = list(readers.map(self._load, batch))
+                readable = [image for _, image, _ in loaded if image is not None]
+                results = iter(self._decided(torch.cat(readable)) if readable else [])
+                for source, image, error in loaded:
+                    if image is None:
+                        yield Prediction(source, error=error)
+                    else:
+                        yield Prediction(source, **next(results))
+
+    def _load(self, numbered: tuple[int, ImageLike]) -> tuple[str, Tensor | None, str | None]:
+        number, image = numbered
+        source = str(image) if isinstance(image, str | Path) else str(number)
+        try:
+            if isinstance(image, str | Path):
+                picture = read_image(Path(image))
+            elif isinstance(image, Image.Image):
+                picture = image.convert("RGB")
+            else:
+                picture = image_from_array(image)
+            return source, prepared([picture], self.preprocessing), None
+        except UnreadableImage as error:
+            return source, None, error.reason
+
+    @torch.no_grad()
+    def _decided(self, images: Tensor) -> list[dict[str, Any]]:
+        model = self.model.eval()
+        features = model.features(images.to(self.device, memory_format=torch.channels_last))
+        scores = model.head(features).float()
+        probability = scores.softmax(dim=1)
+        if not isinstance(model.head, SubCentroidHead):
+            best = probability.max(dim=1)
+            return [
+                {"label": self.classes[label], "probability": share}
+                for label, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+        decision = model.head.decide(features)
+        chosen = probability.gather(1, decision.label[:, None])[:, 0]
+        columns = [column.tolist() for column in (*vars(decision).values(), chosen)]
+        names = [*vars(decision), "probability"]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [
+            {
+                "label": self.classes[row["label"]],
+                "probability": row["probability"],
+                "case": self.case_name(row["label"], row["subcentroid"]),
+                "similarity": row["similarity"],
+                "margin": row["margin"],
+                "rival": self.case_name(row["rival_label"], row["rival_subcentroid"])
+                if row["rival_subcentroid"] >= 0
+                else None,
+            }
+            for row in rows
+        ]
+
+
+def class_map(recognizer: Recognizer, classes: Sequence[str]) -> list[int]:
+    """Number in the recognizer of each class of a data set, by name.
+
+    A data set whose classes are named 0, 1, 2, ... (as ImageNetV2's are) is matched by number.
+    """
+    known = {name: number for number, name in enumerate(recognizer.classes)}
+    numbered = [str(number) for number in range(len(classes))]
+    if list(classes) == numbered and len(classes) == len(known) and not set(classes) <= set(known):
+        return list(range(len(classes)))
+    unknown = [name for name in classes if name not in known]
+    if unknown:
+        raise InvalidInput(
+            f"The data has {len(unknown)} classes that the model does not know: "
+            f"{', '.join(unknown[:5])}{', ...' if len(unknown) > 5 else ''}. It knows "
+            f"{', '.join(recognizer.classes[:5])}{', ...' if len(known) > 5 else ''}."
+        )
+    return [known[name] for name in classes]

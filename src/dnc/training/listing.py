@@ -1,0 +1,32 @@
+"""Which files a model was made of, and which were set aside, as tables beside it."""
+
+import csv
+from pathlib import Path
+
+from dnc.data import BadFile, DataSplits
+from dnc.files import whole_file
+
+
+def write_listing(splits: DataSplits, path: Path) -> None:
+    """Writes which image has which id, label and part, so that a case leads back to its file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = {"train": splits.train, "validation": splits.validation, "test": splits.test}
+    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "file", "label", "part"])
+        for part, images in parts.items():
+            if images is not None:
+                for number, name, label in zip(
+                    images.ids.tolist(), images.names, images.labels.tolist(), strict=True
+                ):
+                    table.writerow([number, name, images.classes[label], part])
+
+
+def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
+    """Writes the files that could not be read and why; no file if there are none."""
+    if not files:
+        return
+    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["file", "reason"])
+        table.writerows((bad.path, bad.reason) for bad in files)

@@ -1,0 +1,215 @@
+"""One training step, one validation step, and what is kept of them: the method on Lightning."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from dnc.centroids import SubCentroidHead
+from dnc.centroids.processes import exempt_from_broadcast
+from dnc.data import Batch
+from dnc.evaluation import Evaluation, Tally
+from dnc.models import Classifier
+from dnc.recognition import Recognizer
+from dnc.training.checkpoint import describe, portable_weights
+from dnc.training.optimizers import optimizer, parameter_groups
+from dnc.training.recipe import Recipe
+from dnc.training.schedule import learning_rate_factor
+from dnc.training.state import random_state, set_random_state
+
+
+class TrainingModule(LightningModule):
+    """Trains a recognizer's model by a recipe.
+
+    The order in a step is the method's: score, loss, backward, optimizer step, and only then does
+    the head absorb the batch. Batches that are accumulated for one step are absorbed as one.
+
+    Args:
+        recognizer: the model with its classes and preprocessing.
+        recipe: optimizer, schedule and the rest.
+
+    """
+
+    def __init__(self, recognizer: Recognizer, recipe: Recipe) -> None:
+        super().__init__()
+        self.recognizer = recognizer
+        self.model = recognizer.model
+        self.recipe = recipe
+        self.averaged: AveragedModel | None = None
+        if recipe.optimizer.ema is not None:
+            average = get_ema_multi_avg_fn(recipe.optimizer.ema)
+            self.averaged = AveragedModel(
+                _embedding(self.model), multi_avg_fn=average, use_buffers=True
+            )
+            self.averaged.requires_grad_(False)
+        self.tally = Tally(len(recognizer.classes))
+        self.evaluation: Evaluation | None = None
+        self.waiting: list[tuple[Tensor, Batch]] = []
+        self.resumed_from: dict[str, Any] | None = None
+        # DDP would overwrite each process's share of the memory with the first one's.
+        exempt_from_broadcast(self)
+
+    @property
+    def evaluated(self) -> Classifier:
+        """The classifier that is validated and kept: with the averaged weights if there are any."""
+        if self.averaged is None:
+            return self.model
+        parts = cast("nn.ModuleList", self.averaged.module)
+        classifier = Classifier(parts[0], self.model.head)
+        classifier.projection, classifier.centring = parts[1], parts[2]
+        return classifier
+
+    def configure_optimizers(self) -> Any:
+        """The recipe's optimizer, and its schedule by the step."""
+        wanted, schedule = self.recipe.optimizer, self.recipe.schedule
+        groups = parameter_groups(
+            self.model, weight_decay=wanted.weight_decay, decay_all=wanted.decay_all
+        )
+        made = optimizer(
+            groups,
+            name=wanted.name,
+            learning_rate=wanted.learning_rate,
+            momentum=wanted.momentum,
+            nesterov=wanted.nesterov,
+            betas=wanted.betas,
+        )
+        steps = int(self.trainer.estimated_stepping_batches)
+        steps_per_epoch = steps / self.recipe.training.epochs
+        warmup_steps = min(round(schedule.warmup_epochs * steps_per_epoch), steps)
+
+        def factor(step: int) -> float:
+            return learning_rate_factor(
+                step,
+                steps=steps,
+                warmup_steps=warmup_steps,
+                kind=schedule.kind,
+                milestones=schedule.milestones,
+                gamma=schedule.gamma,
+                power=schedule.power,
+                final=schedule.final,
+            )
+
+        by_step = torch.optim.lr_scheduler.LambdaLR(made, factor)
+        return {"optimizer": made, "lr_scheduler": {"scheduler": by_step, "interval": "step"}}
+
+    def on_fit_start(self) -> None:
+        """Divides the memory among the processes and goes on from where a run was left."""
+        head = self.model.head
+        if isinstance(head, SubCentroidHead):
+            head.divide()
+        if self.resumed_from is not None:
+            self._set_random_state(self.resumed_from["random_states"])
+            self.resumed_from = None
+
+    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+        """The loss of a batch (Eq. 7); its features wait until the step is done."""
+        share = self._share_of_rows(len(batch.labels) if len(batch.labels) > 1 else 0)
+        if len(batch.labels) < 2:  # one row has no batch statistics
+            return self._no_loss()
+        features = self.model.features(batch.images)
+        scores = self.model.head(features)
+        losses = _losses(scores, batch, self.recipe.optimizer.label_smoothing)
+        self.waiting.append((features.detach(), batch))
+        loss = losses.mean() * share
+        self.log("train/loss", losses.detach().mean(), batch_size=len(batch.labels))
+        return loss
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_index: int) -> None:
+        """After the optimizer's step: the head absorbs the rows that carry one label (Eq. 6, 8)."""
+        if not self._step_was_taken(batch_index):
+            return
+        head = self.model.head
+        if isinstance(head, SubCentroidHead):
+            head.absorb(*self._waiting_rows(head))
+        self.waiting.clear()
+        if self.averaged is not None:
+            self.averaged.update_parameters(_embedding(self.model))
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        """Counts what the evaluated classifier gets right."""
+        if len(batch.labels):
+            self.tally.add(self.evaluated.eval()(batch.images), batch.labels)
+
+    def on_validation_epoch_end(self) -> None:
+        """Adds up over the processes and logs."""
+        state = {
+            name: self.trainer.strategy.reduce(value.to(self.device), reduce_op="sum").cpu()
+            for name, value in self.tally.state().items()
+        }
+        whole = Tally(len(self.recognizer.classes))
+        whole.add_state(state)
+        self.evaluation = whole.result(self.recognizer.classes)
+        self.tally = Tally(len(self.recognizer.classes))
+        self.log("val/top1", self.evaluation.top1, rank_zero_only=True)
+        if self.evaluation.mean_loss is not None:
+            self.log("val/loss", self.evaluation.mean_loss, rank_zero_only=True)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Adds what Lightning does not know: the model by itself, whole memory, random states."""
+        weights = portable_weights(self.evaluated)
+        described = describe(replace(self.recognizer, model=self.evaluated))
+        checkpoint["recognizer"] = {"description": described, "weights": weights}
+        checkpoint["random_states"] = self._random_states()
+        head = self.model.head
+        if isinstance(head, SubCentroidHead) and head.memory is not None:
+            whole = head.whole_memory()
+            for name, value in (whole or {}).items():
+                checkpoint["state_dict"][f"model.head.memory.{name}"] = value
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Remembers what is put back when the run begins."""
+        self.resumed_from = {"random_states": checkpoint["random_states"]}
+
+    def _share_of_rows(self, rows: int) -> Tensor | float:
+        """Weight that makes the mean over the processes a mean over all rows of all of them."""
+        if self.trainer.world_size == 1:
+            return 1.0
+        mine = torch.tensor(float(rows), device=self.device)
+        total = self.trainer.strategy.reduce(mine.clone(), reduce_op="sum")
+        return mine * self.trainer.world_size / total.clamp(min=1)
+
+    def _no_loss(self) -> Tensor:
+        """A loss of nothing that still reaches every parameter, so that no process waits."""
+        return torch.stack([p.sum() for p in self.model.parameters() if p.requires_grad]).sum() * 0
+
+    def _waiting_rows(self, head: SubCentroidHead) -> tuple[Tensor, Tensor, Tensor]:
+        """Features, labels and ids of the step's batches; rows with two labels are left out."""
+        if not self.waiting:  # the other processes count on this one to take part all the same
+            none = torch.zeros(0, dtype=torch.long, device=self.device)
+            return torch.zeros(0, head.dim, device=self.device), none, none
+        features, batches = zip(*self.waiting, strict=True)
+        labels = [
+            batch.labels.masked_fill(~batch.single_label, head.ignore_index) for batch in batches
+        ]
+        return torch.cat(features), torch.cat(labels), torch.cat([batch.ids for batch in batches])
+
+    def _step_was_taken(self, batch_index: int) -> bool:
+        last = batch_index + 1 == self.trainer.num_training_batches
+        return last or (batch_index + 1) % self.recipe.training.accumulate == 0
+
+    def _random_states(self) -> Tensor:
+        state = random_state(self.device).to(self.device)
+        gathered = cast("Tensor", self.all_gather(state))
+        return gathered.reshape(-1, state.numel()).cpu()
+
+    def _set_random_state(self, states: Tensor) -> None:
+        if len(states) == self.trainer.world_size:
+            set_random_state(states[self.global_rank], self.device)
+
+
+def _embedding(model: Classifier) -> nn.ModuleList:
+    """All of a classifier but its head."""
+    return nn.ModuleList([model.backbone, model.projection, model.centring])
+
+
+def _losses(scores: Tensor, batch: Batch, smoothing: float) -> Tensor:
+    """Cross-entropy of each row with its one or two labels."""
+    losses = cross_entropy(scores, batch.labels, reduction="none", label_smoothing=smoothing)
+    if batch.single_label.all():
+        return losses
+    other = cross_entropy(scores, batch.other_labels, reduction="none", label_smoothing=smoothing)
+    return torch.lerp(other, losses, batch.share.to(losses.dtype))

@@ -1,0 +1,302 @@
+"""A recipe: everything that a training run depends on, in one small validated file."""
+
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dnc.data import KINDS, Augmentation
+from dnc.errors import InvalidRecipe
+from dnc.files import whole_file
+from dnc.models import HeadSettings
+from dnc.training.recipe_text import nearest, parsed, recipe_path, told
+
+# A recipe is a page of text. What is larger is something else, and is not parsed.
+MOST_BYTES = 100_000
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class Section(BaseModel):
+    """A part of a recipe: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """Which images, and how they are read."""
+
+    path: str | None = Field(None, description="folder or CSV file; on the command line: DATA")
+    kind: str | None = Field(None, description="layout; recognised by itself if left out")
+    validation_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.1,
+        description="of the training images, where no set to validate on is given; 0: none",
+    )
+    train_per_class: Count | None = Field(None, description="use only so many images of a class")
+    download: bool = Field(False, description="fetch a published data set that is not there yet")
+    size: Count | None = Field(None, description="pixels of a side; the network's own if left out")
+    resize: Count | None = Field(
+        None, description="shorter side before the central crop in evaluation"
+    )
+    store: Literal["auto", "memory", "disk"] = Field(
+        "auto", description="hold all images in memory if they fit, or read them as needed"
+    )
+    workers: Annotated[int, Field(ge=0, le=256)] | None = Field(
+        None, description="processes that read images from disk; left out: one for each core"
+    )
+    evaluate_on: tuple[str, ...] = Field(
+        (), description="further data sets to evaluate on at the end, as KIND=PATH or PATH"
+    )
+
+    @model_validator(mode="after")
+    def _kind_is_known(self) -> Self:
+        if self.kind is not None and self.kind not in KINDS:
+            raise ValueError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}")
+        return self
+
+
+class Model(Section):
+    """The network and its classifier."""
+
+    network: str = Field("efficientnet-lite0", description="`dnc models` lists the names")
+    classifier: Literal["dnc", "softmax"] = Field(
+        "dnc", description="sub-centroids, or the linear layer they replace"
+    )
+    pretrained: bool | str = Field(
+        False, description="true: weights known by the network's name; or a file of weights"
+    )
+    projection: Count | None = Field(None, description="another dimension for the features")
+    centring: bool = Field(
+        False, description="batch norm without parameters behind the features, against their cone"
+    )
+    drop_path: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="stochastic depth")
+
+
+class Head(Section):
+    """The sub-centroids."""
+
+    subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
+    momentum: Share = Field(0.999, description="share that stays in an update (mu)")
+    memory_batches: Annotated[int, Field(ge=0, le=10**6)] = Field(
+        0, description="past batches that take part in the clustering"
+    )
+    memory_dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="precision of the memory"
+    )
+    epsilon: Positive = Field(0.05, description="entropy of the transport plan")
+    iterations: Count = Field(3, description="Sinkhorn-Knopp iterations")
+    temperature: Positive = Field(0.1, description="cosines are divided by it")
+    assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
+    only_correct: bool = Field(False, description="absorb only rows that are classified correctly")
+    reseed_after: Count | None = Field(
+        None, description="clusterings without rows after which a sub-centroid starts anew"
+    )
+
+    def settings(self, batch_size: int) -> HeadSettings:
+        """The settings of a head; the memory is counted in rows there."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return HeadSettings(memory_rows=values.pop("memory_batches") * batch_size, **values)
+
+
+class Augment(Section):
+    """Changes of the training images, drawn anew in each epoch."""
+
+    crop: Literal["none", "padded", "resized"] = Field(
+        "resized", description="shifted by padding, or a part of random size"
+    )
+    padding: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="pixels, for `padded`")
+    scale: tuple[Positive, Positive] = Field((0.08, 1.0), description="area, for `resized`")
+    ratio: tuple[Positive, Positive] = Field((3 / 4, 4 / 3), description="sides, for `resized`")
+    flip: bool = Field(True, description="left and right")
+    colour_jitter: Share = Field(0.0, description="brightness, contrast and saturation")
+    randaugment: Annotated[int, Field(ge=0, le=20)] = Field(0, description="operations; 0: none")
+    randaugment_magnitude: Annotated[int, Field(ge=0, le=30)] = Field(9, description="of 30")
+    erasing: Share = Field(0.0, description="probability that a rectangle is erased")
+    mixup: NotNegative = Field(0.0, description="alpha; 0: never")
+    cutmix: NotNegative = Field(0.0, description="alpha; 0: never")
+    mix_probability: Share = Field(
+        0.5, description="of a row to be mixed; only rows with one label become cases"
+    )
+
+    def augmentation(self) -> Augmentation:
+        """The same for `dnc.data`."""
+        return Augmentation(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+class Optimizer(Section):
+    """How the network learns."""
+
+    name: Literal["sgd", "adamw"] = Field("sgd", description="the optimizer")
+    learning_rate: Positive = Field(0.1, description="at its highest")
+    momentum: Share = Field(0.9, description="of sgd")
+    nesterov: bool = Field(False, description="of sgd")
+    betas: tuple[Share, Share] = Field((0.9, 0.999), description="of adamw")
+    weight_decay: NotNegative = Field(1e-4, description="pull of the weights to zero")
+    decay_all: bool = Field(True, description="also of biases and norms")
+    clip: Positive | None = Field(None, description="largest norm of the gradient")
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="decay of an average of the weights, which is then what is evaluated"
+    )
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="of the targets")
+
+
+class Schedule(Section):
+    """The learning rate over the run."""
+
+    kind: Literal["constant", "step", "polynomial", "cosine"] = Field(
+        "cosine", description="after the warm-up"
+    )
+    warmup_epochs: NotNegative = Field(0.0, description="of linear growth")
+    milestones: tuple[Share, ...] = Field(
+        (0.5, 0.75), description="of `step`, as shares of the run"
+    )
+    gamma: Positive = Field(0.1, description="factor of `step`")
+    power: Positive = Field(1.0, description="of `polynomial`")
+    final: NotNegative = Field(0.0, description="learning rate at the end, as a share")
+
+
+class Training(Section):
+    """The run."""
+
+    epochs: Count = Field(100, description="passes over the training images")
+    batch_size: Count = Field(128, description="of all processes together")
+    accumulate: Count = Field(1, description="batches for one step, as one batch")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="same seed, same numbers")
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] = Field(
+        "32-true", description="of the network; cosines are always float32 or better"
+    )
+    accelerator: Literal["auto", "cpu", "gpu", "mps"] = Field("auto", description="hardware")
+    devices: Annotated[int, Field(ge=1, le=10**5)] | Literal["auto"] = Field(
+        "auto", description="for each machine; auto is all GPUs, or one process on a CPU"
+    )
+    nodes: Annotated[int, Field(ge=1, le=10**6)] = Field(1, description="machines")
+    validate_every: Count = Field(1, description="epochs between validations")
+    tensorboard: bool = Field(False, description="write TensorBoard files too")
+
+
+class Recipe(Section):
+    """A whole recipe."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")] = Field(
+        "run", description="names the folder of the run"
+    )
+    about: str = Field("", description="a sentence on what it is for")
+    data: Data = Data()
+    model: Model = Model()
+    head: Head = Head()
+    augment: Augment = Augment()
+    optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
+    training: Training = Training()
+
+    @classmethod
+    def from_tree(cls, tree: object, *, where: str = "The recipe") -> "Recipe":
+        """A recipe from nested mappings; what is wrong is told with its place."""
+        if not isinstance(tree, Mapping):
+            raise InvalidRecipe(f"{where} is {type(tree).__name__}; it must be a mapping of keys.")
+        _require_known_keys(tree, cls, where, prefix="")
+        try:
+            return cls.model_validate(tree)
+        except ValidationError as error:
+            raise InvalidRecipe(f"{where}: {told(error)}") from error
+
+    @classmethod
+    def read(cls, name_or_path: str | Path) -> "Recipe":
+        """A recipe that is shipped, by its name, or a YAML file."""
+        path = recipe_path(name_or_path)
+        try:
+            with path.open("rb") as file:
+                text = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise InvalidRecipe(f"{path} cannot be read: {error.strerror}.") from error
+        if len(text) > MOST_BYTES:
+            raise InvalidRecipe(f"{path} has more than {MOST_BYTES:,} bytes; a recipe is a page.")
+        return cls.from_tree(parsed(text, str(path)), where=str(path))
+
+    def with_settings(self, settings: Iterable[str]) -> "Recipe":
+        """The recipe with some fields set, each given as `section.field=value`."""
+        tree = self.model_dump()
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            if not equals:
+                raise InvalidRecipe(f"{setting!r} sets nothing; write it as section.field=value.")
+            *sections, field = key.strip().split(".")
+            branch = tree
+            for section in sections:
+                inner = branch.get(section)
+                if not isinstance(inner, dict):
+                    raise InvalidRecipe(_unknown(key, _leaf_names(type(self))))
+                branch = inner
+            if field not in branch or isinstance(branch[field], dict):
+                raise InvalidRecipe(_unknown(key, _leaf_names(type(self))))
+            branch[field] = parsed(value.encode(), setting)
+        return self.from_tree(tree, where="The settings")
+
+    def with_path(self, path: str) -> "Recipe":
+        """The recipe with its images somewhere else."""
+        return self.model_copy(update={"data": self.data.model_copy(update={"path": path})})
+
+    def to_yaml(self, *, whole: bool = False) -> str:
+        """The recipe as a file: what differs from the defaults, or all of it."""
+        tree = self.model_dump(mode="json", exclude_defaults=not whole)
+        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+    def write(self, path: Path) -> None:
+        """Writes the recipe, every field of it."""
+        with whole_file(path) as unfinished:
+            unfinished.write_text(self.to_yaml(whole=True), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """One field of a recipe, for help texts."""
+
+    name: str
+    default: object
+    description: str
+
+
+def recipe_fields(section: type[Section] = Recipe, prefix: str = "") -> list[FieldInfo]:
+    """Every field of a recipe, by its full name."""
+    fields = []
+    for name, info in section.model_fields.items():
+        inner = _section_of(info.annotation)
+        if inner is not None:
+            fields += recipe_fields(inner, f"{prefix}{name}.")
+        else:
+            fields.append(FieldInfo(prefix + name, info.default, info.description or ""))
+    return fields
+
+
+def _section_of(annotation: Any) -> type[Section] | None:
+    is_section = isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias)
+    return annotation if is_section and issubclass(annotation, Section) else None
+
+
+def _leaf_names(section: type[Section]) -> list[str]:
+    return [field.name for field in recipe_fields(section)]
+
+
+def _require_known_keys(
+    tree: Mapping[Any, Any], section: type[Section], where: str, prefix: str
+) -> None:
+    for key, value in tree.items():
+        if key not in section.model_fields:
+            names = [prefix + name for name in section.model_fields]
+            raise InvalidRecipe(
+                f"{where}: {_unknown(f'{prefix}{key}', names + _leaf_names(Recipe))}"
+            )
+        inner = _section_of(section.model_fields[key].annotation)
+        if inner is not None and isinstance(value, Mapping):
+            _require_known_keys(value, inner, where, prefix=f"{prefix}{key}.")
+
+
+def _unknown(key: str, names: Iterable[str]) -> str:
+    return f"there is no field {key!r}.{nearest(key, names)} `dnc recipes --fields` lists them."

@@ -1,0 +1,244 @@
+"""`dnc train`: from a recipe and images to a trained, evaluated, portable model."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, Trainer, seed_everything
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities import rank_zero_only
+from rich.console import Console
+
+from dnc.data import BadFile, DataSplits, Images, open_data
+from dnc.errors import InvalidData, InvalidRecipe
+from dnc.evaluation import Evaluation, evaluate, write_evaluation
+from dnc.files import restore_folder
+from dnc.training.building import new_recognizer
+from dnc.training.checkpoint import (
+    BEST,
+    LAST,
+    CheckpointFolders,
+    Checkpoints,
+    load,
+    read_description,
+    save,
+)
+from dnc.training.history import History
+from dnc.training.listing import write_listing, write_set_aside
+from dnc.training.loading import RunData
+from dnc.training.module import TrainingModule
+from dnc.training.progress import RunProgress
+from dnc.training.recipe import Recipe
+
+RECIPE = "recipe.yaml"
+MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Result:
+    """An evaluation and the images that it is of."""
+
+    images: str
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run has come to.
+
+    Attributes:
+        folder: everything that was written.
+        results: on the test images if there are any, else on the validation images, and on the
+            further data sets of the recipe.
+        set_aside: files that could not be read, each once.
+    """
+
+    folder: Path
+    results: tuple[Result, ...]
+    set_aside: tuple[BadFile, ...]
+
+
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    console: Console,
+    resume: bool = False,
+    start_from: Path | None = None,
+) -> RunReport | None:
+    """Trains by a recipe; None in all but the first of several processes.
+
+    Args:
+        recipe: all settings; `data.path` says where the images are.
+        folder: for the run; it must not hold another one.
+        console: where progress goes.
+        resume: go on with the run in the folder.
+        start_from: a checkpoint whose network, with all its parameters, is trained further.
+    """
+    first = getattr(rank_zero_only, "rank", 0) == 0
+    if first:
+        _require_free(folder, resume=resume)
+    seed_everything(recipe.training.seed, verbose=False)
+    splits = opened(recipe, console)
+    recognizer = new_recognizer(recipe, splits, start_from=start_from)
+    last = folder / LAST
+    restore_folder(last)
+    resumed = resume and last.is_dir()
+    if resumed:
+        _require_same_data(splits, last)
+    if first:
+        folder.mkdir(parents=True, exist_ok=True)
+        recipe.write(folder / RECIPE)
+        write_listing(splits, folder / "files.csv")
+        console.print(_summary(recognizer.model, splits, recipe), highlight=False)
+    data = RunData(recipe, splits, recognizer.preprocessing)
+    module = TrainingModule(recognizer, recipe)
+    history = History(folder, warn=lambda text: console.print(f"Warning: {text}", style="yellow"))
+    with _quiet_engine():
+        trainer = _trainer(recipe, folder, [history, RunProgress(console, history)])
+        trainer.fit(module, data, ckpt_path=last if resumed else None)
+    if not trainer.is_global_zero:
+        return None
+    set_aside = (*splits.set_aside, *data.bad_files)
+    write_set_aside(set_aside, folder / "set-aside.csv")
+    return RunReport(folder, _results(folder, recipe, splits, console), set_aside)
+
+
+def opened(recipe: Recipe, console: Console) -> DataSplits:
+    """The recipe's images; how many files were set aside is told."""
+    settings = recipe.data
+    if settings.path is None and settings.kind != "digits":
+        raise InvalidRecipe(
+            "No images are given; say where they are: dnc train DATA, or data.path."
+        )
+    splits = open_data(
+        settings.path or ".",
+        kind=settings.kind,
+        validation_share=settings.validation_share,
+        seed=recipe.training.seed,
+        train_per_class=settings.train_per_class,
+        download=settings.download,
+    )
+    if splits.train is None or not len(splits.train):
+        raise InvalidData(
+            f"{settings.path} ({splits.kind}) has no training images; it can be evaluated on, but "
+            "not trained on."
+        )
+    for bad in splits.set_aside:
+        console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
+    return splits
+
+
+def _require_free(folder: Path, *, resume: bool) -> None:
+    if resume and not (folder / RECIPE).is_file():
+        raise InvalidRecipe(f"{folder} holds no run to resume: it has no {RECIPE}.")
+    if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidRecipe(
+            f"{folder} is there already. Go on with the run in it by --resume {folder}, or give "
+            "another folder with --output."
+        )
+
+
+def _require_same_data(splits: DataSplits, last: Path) -> None:
+    known = read_description(last).notes.get("data", {}).get("fingerprint")
+    assert splits.train is not None
+    if known != splits.train.fingerprint():
+        raise InvalidData(
+            "The training images have changed since the run was interrupted, so it cannot go on "
+            "as the same run. Put them back, or start another with --from and the checkpoint."
+        )
+
+
+def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer:
+    settings = recipe.training
+    one_process = settings.accelerator == "cpu" or not _has_accelerator()
+    devices: int | str = 1 if settings.devices == "auto" and one_process else settings.devices
+    loggers = [TensorBoardLogger(folder, name="", version="tensorboard")]
+    return Trainer(
+        accelerator=settings.accelerator,
+        devices=devices,
+        num_nodes=settings.nodes,
+        strategy="auto" if devices == 1 and settings.nodes == 1 else "ddp",
+        precision=settings.precision,
+        max_epochs=settings.epochs,
+        accumulate_grad_batches=settings.accumulate,
+        gradient_clip_val=recipe.optimizer.clip,
+        check_val_every_n_epoch=settings.validate_every,
+        num_sanity_val_steps=0,
+        callbacks=[*callbacks, Checkpoints(folder)],
+        plugins=[CheckpointFolders()],
+        logger=loggers if settings.tensorboard else False,
+        default_root_dir=folder,
+        use_distributed_sampler=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+def _results(
+    folder: Path, recipe: Recipe, splits: DataSplits, console: Console
+) -> tuple[Result, ...]:
+    """Evaluates the best checkpoint, or the last where nothing was validated, and keeps it."""
+    restore_folder(folder / BEST)
+    recognizer = load(folder / (BEST if (folder / BEST).is_dir() else LAST))
+    sets: dict[str, Images] = {}
+    if splits.test is not None:
+        sets["test"] = splits.test
+    elif splits.validation is not None:
+        sets["validation"] = splits.validation
+    for given in recipe.data.evaluate_on:
+        kind, equals, path = given.partition("=")
+        further = open_data(path if equals else kind, kind=kind if equals else None)
+        images = further.test or further.validation or further.train
+        assert images is not None
+        sets[given] = images
+    results = []
+    for name, images in sets.items():
+        evaluation = evaluate(recognizer, images, batch_size=recipe.training.batch_size)
+        write_evaluation(evaluation, folder / "evaluation" / _file_name(name))
+        results.append(Result(name, evaluation))
+    notes = {"results": {result.images: result.evaluation.top1 for result in results}}
+    recognizer.notes.update(notes)
+    save(recognizer, folder / MODEL)
+    return tuple(results)
+
+
+def _summary(model: Any, splits: DataSplits, recipe: Recipe) -> str:
+    parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
+    images = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
+    assert splits.train is not None
+    parameters = sum(p.numel() for p in model.parameters())
+    return (
+        f"{recipe.name}: {images} images of {len(splits.train.classes)} classes; "
+        f"{recipe.model.network}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
+    )
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in name)
+
+
+def _has_accelerator() -> bool:
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+@contextmanager
+def _quiet_engine() -> Iterator[None]:
+    """Lightning's remarks on hardware, workers and tips do not help the users of a command."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
