@@ -31,7 +31,7 @@ def models(
     if not names:
         raise InvalidModel(f"timm has no network like {pattern!r}; patterns use * and ?.")
     table = Table(title="Networks; parameters in millions, without the classifier")
-    table.add_column("name")
+    table.add_column("name", no_wrap=True, min_width=20)
     for column in ("features", "pixels", "parameters", "paper, DNC", "paper, softmax"):
         table.add_column(column, justify="right")
     reported: dict[tuple[str, str], set[str]] = {}

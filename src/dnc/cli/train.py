@@ -59,17 +59,17 @@ def train(
         folder = output or Path("runs") / chosen.name
     if data is not None:
         chosen = chosen.with_path(data)
+    if start_from is not None:
+        chosen = chosen.with_start(str(start_from))
     chosen = chosen.with_settings(settings or [])
     try:
-        report = run(
-            chosen, folder, console=console, resume=resume is not None, start_from=start_from
-        )
+        report = run(chosen, folder, console=console, resume=resume is not None)
     except SystemExit as stopped:  # Lightning's answer to Ctrl-C
         console.print(f"Interrupted. Go on with: dnc train --resume {folder}", highlight=False)
         raise SystemExit(130) from stopped
     if report is None:
         return
-    title = f"{chosen.name}: {chosen.model.network}, {chosen.model.classifier}"
+    title = f"{chosen.name}, {chosen.model.classifier}"
     evaluations = {result.images: result.evaluation for result in report.results}
     console.print(evaluation_table(title, evaluations))
     if report.set_aside:

@@ -1,44 +1,27 @@
 """The model that a recipe asks for, fresh or continued from a checkpoint."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 
 from dnc.data import DataSplits, Images, Preprocessing
 from dnc.errors import InvalidModel, InvalidRecipe
-from dnc.models import NetworkInfo, classifier
+from dnc.models import NetworkInfo, backbone, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.checkpoint import load
 from dnc.training.recipe import Recipe
 
 
-def new_recognizer(
-    recipe: Recipe, splits: DataSplits, *, start_from: Path | None = None
-) -> Recognizer:
+def new_recognizer(recipe: Recipe, splits: DataSplits) -> Recognizer:
     """A model for the classes of a data set, by a recipe.
 
-    With `start_from` it is the network of that checkpoint, all its parameters included; only the
-    sub-centroids (or the softmax layer) begin anew, because the classes do.
+    With `model.start_from` it is the network of that checkpoint, all its parameters included; only
+    the sub-centroids (or the softmax layer) begin anew, because the classes do.
     """
     assert splits.train is not None
-    classes = splits.train.classes
-    if start_from is None:
+    if recipe.model.start_from is None:
         return _fresh(recipe, splits.train, notes=_notes(recipe, splits))
-    earlier = load(start_from)
-    assert earlier.network is not None
-    model = earlier.model.with_classes(
-        len(classes),
-        kind=recipe.model.classifier,
-        settings=recipe.head.settings(recipe.training.batch_size),
-        generator=_seeded(recipe),
-    )
-    return Recognizer(
-        model=model.train(),
-        network=earlier.network,
-        classes=classes,
-        preprocessing=earlier.preprocessing,
-        notes=_notes(recipe, splits, came_from=earlier.notes),
-    )
+    return _continued(recipe, load(recipe.model.start_from), splits)
 
 
 def preprocessing_of(
@@ -79,6 +62,44 @@ def _fresh(recipe: Recipe, images: Images, *, notes: dict[str, object]) -> Recog
     preprocessing = preprocessing_of(info, size=recipe.data.size, resize=recipe.data.resize)
     network = Network(settings.network, preprocessing.size, settings.projection, settings.centring)
     return Recognizer(model, network, images.classes, preprocessing, notes)
+
+
+def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recognizer:
+    assert splits.train is not None
+    assert earlier.network is not None
+    model = earlier.model.with_classes(
+        len(splits.train.classes),
+        kind=recipe.model.classifier,
+        settings=recipe.head.settings(recipe.training.batch_size),
+        generator=_seeded(recipe),
+    )
+    size = recipe.data.size or earlier.network.size
+    grown = size / earlier.preprocessing.size
+    resize = recipe.data.resize or round(earlier.preprocessing.resize * grown)
+    _require_size(earlier, size)
+    return Recognizer(
+        model=model.train(),
+        network=replace(earlier.network, size=size),
+        classes=splits.train.classes,
+        preprocessing=replace(earlier.preprocessing, size=size, resize=resize),
+        notes=_notes(recipe, splits, came_from=earlier.notes),
+    )
+
+
+def _require_size(earlier: Recognizer, size: int) -> None:
+    """Some networks have parameters for each place of the image and fit one size alone."""
+    network = earlier.network
+    assert network is not None
+    if size == network.size:
+        return
+    with torch.device("meta"):
+        resized, _ = backbone(network.name, image_size=size)
+    given = {name: value.shape for name, value in earlier.model.backbone.state_dict().items()}
+    if {name: value.shape for name, value in resized.state_dict().items()} != given:
+        raise InvalidRecipe(
+            f"data.size is {size}, but {network.name} was trained at {network.size} and has "
+            f"parameters for that size alone; leave data.size out."
+        )
 
 
 def _notes(

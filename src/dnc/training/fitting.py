@@ -85,7 +85,9 @@ def fit_folder(
     """Makes a classifier of images with a network as it is, writes and evaluates it."""
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
-    splits = open_data(data, kind=kind, validation_share=validation_share, seed=seed)
+    splits = open_data(data, kind=kind, validation_share=0.0)
+    if splits.validation is None and splits.test is None:
+        splits = open_data(data, kind=kind, validation_share=validation_share, seed=seed)
     if splits.train is None or not len(splits.train):
         raise InvalidData(f"{data} ({splits.kind}) has no images to take the cases from.")
     if start_from is not None:

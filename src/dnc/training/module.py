@@ -1,5 +1,6 @@
 """One training step, one validation step, and what is kept of them: the method on Lightning."""
 
+import math
 from dataclasses import replace
 from typing import Any, cast
 
@@ -136,16 +137,18 @@ class TrainingModule(LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Adds up over the processes and logs."""
-        state = {
-            name: self.trainer.strategy.reduce(value.to(self.device), reduce_op="sum").cpu()
-            for name, value in self.tally.state().items()
-        }
+        state = self.tally.state()
+        if self.trainer.world_size > 1:
+            state = {
+                name: self.trainer.strategy.reduce(value.to(self.device), reduce_op="sum").cpu()
+                for name, value in state.items()
+            }
         whole = Tally(len(self.recognizer.classes))
         whole.add_state(state)
         self.evaluation = whole.result(self.recognizer.classes)
         self.tally = Tally(len(self.recognizer.classes))
         self.log("val/top1", self.evaluation.top1, rank_zero_only=True)
-        if self.evaluation.mean_loss is not None:
+        if math.isfinite(self.evaluation.mean_loss):
             self.log("val/loss", self.evaluation.mean_loss, rank_zero_only=True)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

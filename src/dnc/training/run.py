@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning.pytorch import Callback, Trainer, seed_everything
@@ -18,6 +17,7 @@ from dnc.data import BadFile, DataSplits, Images, open_data
 from dnc.errors import InvalidData, InvalidRecipe
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.files import restore_folder
+from dnc.recognition import Recognizer
 from dnc.training.building import new_recognizer
 from dnc.training.checkpoint import (
     BEST,
@@ -69,7 +69,6 @@ def train(
     *,
     console: Console,
     resume: bool = False,
-    start_from: Path | None = None,
 ) -> RunReport | None:
     """Trains by a recipe; None in all but the first of several processes.
 
@@ -78,14 +77,13 @@ def train(
         folder: for the run; it must not hold another one.
         console: where progress goes.
         resume: go on with the run in the folder.
-        start_from: a checkpoint whose network, with all its parameters, is trained further.
     """
     first = getattr(rank_zero_only, "rank", 0) == 0
     if first:
         _require_free(folder, resume=resume)
     seed_everything(recipe.training.seed, verbose=False)
     splits = opened(recipe, console)
-    recognizer = new_recognizer(recipe, splits, start_from=start_from)
+    recognizer = new_recognizer(recipe, splits)
     last = folder / LAST
     restore_folder(last)
     resumed = resume and last.is_dir()
@@ -95,7 +93,7 @@ def train(
         folder.mkdir(parents=True, exist_ok=True)
         recipe.write(folder / RECIPE)
         write_listing(splits, folder / "files.csv")
-        console.print(_summary(recognizer.model, splits, recipe), highlight=False)
+        console.print(_summary(recognizer, splits, recipe), highlight=False)
     data = RunData(recipe, splits, recognizer.preprocessing)
     module = TrainingModule(recognizer, recipe)
     history = History(folder, warn=lambda text: console.print(f"Warning: {text}", style="yellow"))
@@ -209,14 +207,15 @@ def _results(
     return tuple(results)
 
 
-def _summary(model: Any, splits: DataSplits, recipe: Recipe) -> str:
+def _summary(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> str:
     parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
     images = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
     assert splits.train is not None
-    parameters = sum(p.numel() for p in model.parameters())
+    assert recognizer.network is not None
+    parameters = sum(p.numel() for p in recognizer.model.parameters())
     return (
         f"{recipe.name}: {images} images of {len(splits.train.classes)} classes; "
-        f"{recipe.model.network}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
+        f"{recognizer.network.name}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
     )
 
 

@@ -1,0 +1,187 @@
+"""The commands from a folder of images to predictions, as a user types them."""
+
+import csv
+import io
+import json
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from dnc import cli
+from dnc.errors import DNCError
+from tests.data.drawings import draw_folder
+
+CLASSES = {"red": 12, "green": 12, "blaŭ": 12}
+
+
+def run(*arguments: object, stdin: str | None = None):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=stdin)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images") / "photos"
+    draw_folder(folder, CLASSES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(images, tmp_path_factory):
+    root = tmp_path_factory.mktemp("fit")
+    result = run("fit", images, "-o", root / "run", "--size", 64, "-k", 2, "--cache", root / "c")
+    assert result.exit_code == 0, result.output
+    return root / "run"
+
+
+def test_fit_makes_a_model_that_knows_what_was_drawn(model):
+    evaluation = json.loads((model / "evaluation" / "validation" / "evaluation.json").read_text())
+    assert evaluation["top1"] == 1.0
+    assert (model / "files.csv").is_file()
+
+
+def test_fit_again_uses_the_features_it_has(images, model):
+    cache = model.parent / "c"
+    before = [(file.name, file.stat().st_mtime_ns) for file in cache.iterdir()]
+    again = ("fit", images, "-o", model.parent / "again", "--size", 64, "--cache", cache)
+    result = run(*again, "--assign", "kmeans")
+    assert result.exit_code == 0, result.output
+    assert [(file.name, file.stat().st_mtime_ns) for file in cache.iterdir()] == before
+    result = run(*again)
+    assert isinstance(result.exception, DNCError)
+    assert "--overwrite" in str(result.exception)
+    assert run(*again, "--overwrite").exit_code == 0
+
+
+def test_predict_says_class_case_and_margin_of_files_folders_patterns_and_stdin(images, model):
+    one = sorted((images / "red").iterdir())[0]
+    asked = [
+        ((one,), None, 1),
+        ((images / "red",), None, 12),
+        ((f"{images}/*/000*.png",), None, 30),
+        (("-",), f"{one}\n{one}\n", 2),
+    ]
+    for arguments, stdin, expected in asked:
+        result = run("predict", model, *arguments, stdin=stdin)
+        assert result.exit_code == 0, result.output
+        rows = list(csv.DictReader(io.StringIO(result.stdout)))
+        assert len(rows) == expected
+    rows = list(csv.DictReader(io.StringIO(run("predict", model, images / "blaŭ").stdout)))
+    assert {row["label"] for row in rows} == {"blaŭ"}
+    assert {row["case"] for row in rows} <= {"blaŭ#0", "blaŭ#1"}
+    assert all(float(row["margin"]) > 0 for row in rows)
+    assert all(0 < float(row["probability"]) <= 1 for row in rows)
+
+
+def test_predict_writes_json_lines_to_a_file(images, model, tmp_path):
+    target = tmp_path / "new" / "lines.jsonl"
+    result = run("predict", model, images, "--format", "jsonl", "-o", target)
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    lines = [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 36
+    assert lines[0].keys() >= {"source", "label", "case", "similarity", "margin", "error"}
+
+
+def test_predict_goes_on_past_what_it_cannot_read(images, model, tmp_path):
+    broken = tmp_path / "broken.jpg"
+    broken.write_text("no image")
+    good = sorted((images / "green").iterdir())[0]
+    result = run("predict", model, broken, good)
+    assert result.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row["label"] for row in rows] == ["", "green"]
+    assert rows[0]["error"]
+    assert run("predict", model, broken).exit_code == 1
+    missing = run("predict", model, tmp_path / "nothing.jpg")
+    assert isinstance(missing.exception, DNCError)
+    assert missing.stdout == ""
+
+
+def test_evaluate_writes_figures_tables_and_pictures(images, model, tmp_path):
+    result = run("evaluate", model, images, "-o", tmp_path / "evaluation")
+    assert result.exit_code == 0, result.output
+    assert "100.00 %" in result.output
+    names = {file.name for file in (tmp_path / "evaluation").iterdir()}
+    assert names == {
+        *("evaluation.json", "classes.csv", "confusions.csv"),
+        *("confusion.png", "reliability.png", "classes.png"),
+    }
+
+
+def test_evaluate_refuses_classes_that_the_model_does_not_know(model, tmp_path):
+    draw_folder(tmp_path / "others", {"violet": 2, "red": 2})
+    result = run("evaluate", model, tmp_path / "others")
+    assert isinstance(result.exception, DNCError)
+    assert "violet" in str(result.exception)
+
+
+def test_train_from_a_fitted_model(images, model, tmp_path):
+    result = run(
+        *("train", images, "-o", tmp_path / "run", "--from", model, "-s", "training.epochs=1"),
+        *("-s", "data.size=64", "-s", "training.batch_size=8"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "images/s" in result.output
+    assert "validation" in result.output
+
+
+def test_inspect_counts_and_finds_what_is_wrong(images, tmp_path):
+    draw_folder(tmp_path / "photos", CLASSES)
+    (tmp_path / "photos" / "red" / "broken.jpg").write_text("no image")
+    first = sorted((tmp_path / "photos" / "green").iterdir())[0]
+    (tmp_path / "photos" / "red" / "copy.png").write_bytes(first.read_bytes())
+    picture, report = tmp_path / "samples.png", tmp_path / "report.json"
+    result = run("data", "inspect", tmp_path / "photos", "-p", picture, "--json", report)
+    assert result.exit_code == 0, result.output
+    for told in ("blaŭ", "13", "broken.jpg", "different labels"):
+        assert told in result.output
+    with Image.open(picture) as image:
+        assert min(image.size) > 100
+    assert json.loads(report.read_text(encoding="utf-8"))["unreadable"]
+
+
+def test_models_lists_names_dimensions_and_the_papers_numbers():
+    text = run("models").output
+    for told in ("resnet50-cifar", "2048", "23.5", "efficientnet-lite0", "swin-s"):
+        assert told in text
+    assert "convnext_atto" in run("models", "convnext_atto*").output
+    assert isinstance(run("models", "no-such-*").exception, DNCError)
+
+
+def test_recipes_lists_prints_and_explains():
+    assert "cifar10-laptop" in run("recipes").output
+    assert "memory_batches" in run("recipes", "--fields").output
+    printed = run("recipes", "digits").output
+    assert "kind: digits" in printed
+    wrong = run("recipes", "digit")
+    assert "digits" in str(wrong.exception)
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "fit", "train", "evaluate", "predict", "models", "recipes"]
+)
+def test_each_command_explains_itself(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "Examples" in result.output or command == "demo"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "--set", "head.momentum=2", "-r", "digits"),
+        ("train", "--set", "head.momentu=0.2", "-r", "digits"),
+        ("train", "-r", "no-such-recipe"),
+        ("train", "no-such-folder"),
+        ("evaluate", "no-such-checkpoint", "."),
+        ("predict", "no-such-checkpoint", "."),
+        ("fit", "no-such-folder"),
+        ("data", "inspect", "no-such-folder"),
+    ],
+)
+def test_what_is_wrong_is_a_typed_error(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert isinstance(result.exception, DNCError), result.output
+    assert list(tmp_path.iterdir()) == []
