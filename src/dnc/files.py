@@ -48,12 +48,27 @@ def restore_folder(path: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
+def standing_folder(path: Path) -> Path:
+    """The folder to read: `path`, or what it was while the new one is not in its place yet.
+
+    Nothing is renamed, since the process that writes may well be alive.
+    """
+    replaced = _replaced(path)
+    return replaced if replaced.is_dir() and not path.exists() else path
+
+
 def _unfinished(path: Path) -> Path:
-    return path.with_name(path.name + ".unfinished")
+    return _beside(path, ".unfinished")
 
 
 def _replaced(path: Path) -> Path:
-    return path.with_name(path.name + ".replaced")
+    return _beside(path, ".replaced")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    # `.` has no name of its own to which the ending could be added.
+    whole = Path(os.path.abspath(path))
+    return whole.parent / (whole.name + ending)
 
 
 def _flush_to_disk(file: Path) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dnc.centroids import SubCentroidHead
 from dnc.data import Preprocessing, image_from_array, prepared, read_image
+from dnc.data.images import as_rgb, quiet_pillow
 from dnc.errors import InvalidInput, UnreadableImage
 from dnc.models import Classifier
 
@@ -95,6 +96,10 @@ class Recognizer:
         An image that cannot be read raises `UnreadableImage`; `predictions` goes on instead.
         """
         single = isinstance(images, str | Path | Image.Image) or hasattr(images, "shape")
+        if not single and not isinstance(images, Iterable):
+            raise InvalidInput(
+                f"{type(images).__name__} came; give an image, or several in a list."
+            )
         several = [images] if single else images
         if single and getattr(images, "ndim", 3) == 4:
             several = list(images)  # type: ignore[arg-type]
@@ -127,12 +132,7 @@ class Recognizer:
         number, image = numbered
         source = str(image) if isinstance(image, str | Path) else str(number)
         try:
-            if isinstance(image, str | Path):
-                picture = read_image(Path(image))
-            elif isinstance(image, Image.Image):
-                picture = image.convert("RGB")
-            else:
-                picture = image_from_array(image)
+            picture = _picture(image, source)
             return source, prepared([picture], self.preprocessing), None
         except UnreadableImage as error:
             return source, None, error.reason
@@ -167,6 +167,26 @@ class Recognizer:
             }
             for row in rows
         ]
+
+
+def _picture(image: ImageLike, source: str) -> Image.Image:
+    """The image as 8-bit RGB, the same whether it comes from its file or from Pillow."""
+    if isinstance(image, str | Path):
+        return read_image(Path(image))
+    if isinstance(image, Image.Image):
+        if not (image.width and image.height):
+            raise UnreadableImage(source, "it has no pixels")
+        try:
+            with quiet_pillow():
+                return as_rgb(image)
+        except Exception as error:  # Pillow decodes late, and lets all sorts through then
+            raise UnreadableImage(source, str(error) or type(error).__name__) from error
+    if not hasattr(image, "shape"):
+        raise InvalidInput(
+            f"{type(image).__name__} came as an image; give a path, a Pillow image, an array or a "
+            "tensor."
+        )
+    return image_from_array(image)
 
 
 def class_map(recognizer: Recognizer, classes: Sequence[str]) -> list[int]:

@@ -26,7 +26,7 @@ from dnc.centroids.processes import exempt_from_broadcast  # noqa: E402
 from dnc.errors import DNCError  # noqa: E402
 
 DIM = 8
-PATIENCE = 120  # seconds
+PATIENCE = 240  # seconds, far more than it takes
 
 # What takes long to import is imported once, and the processes are forked from there.
 PRELOADED = ["torch.distributed", "torch._dynamo", "sklearn.base", "jaxtyping"]
@@ -99,24 +99,22 @@ class Scenario:
 SCENARIOS = {
     "plain": Scenario(),
     "memory": Scenario(head={"memory_rows": 52}),
-    "one number each": Scenario(head={"subcentroids": [1, 4, 2, 3, 4], "memory_rows": 100}),
     "uneven": Scenario(cut="uneven"),
     "uneven with memory": Scenario(cut="uneven", head={"memory_rows": 50}),
-    "classes apart": Scenario(order="sorted"),
+    "classes apart, double precision": Scenario(order="sorted", double=True),
     "classes apart, memory in bfloat16": Scenario(
         order="sorted", head={"memory_rows": 200, "memory_dtype": torch.bfloat16}
     ),
-    "more processes than classes": Scenario(classes=3, head={"memory_rows": 30}),
+    "more processes than classes": Scenario(
+        classes=3, head={"memory_rows": 30, "subcentroids": [2, 4, 1]}
+    ),
     "one class": Scenario(classes=1, cut="uneven", head={"memory_rows": 30}),
-    "one class without memory": Scenario(classes=1),
     "only correct": Scenario(cut="uneven", head={"only_correct": True, "memory_rows": 50}),
-    "reseeding": Scenario(rows=9, head={"assign": kmeans, "reseed_after": 2}),
-    "reseeding with memory": Scenario(
+    "reseeding": Scenario(
         head={"assign": kmeans, "reseed_after": 2, "memory_rows": 40, "subcentroids": 8}
     ),
     "start and reclustering": Scenario(cut="uneven", reclusters=True, head={"memory_rows": 50}),
     "maps": Scenario(maps=True, head={"memory_rows": 50}),
-    "double precision": Scenario(double=True, order="sorted"),
 }
 STEPS = range(20)
 RESUMED = Scenario(cut="uneven", head={"memory_rows": 50, "reseed_after": 4})
@@ -146,7 +144,7 @@ def trained(rank=0, size=1, steps=12):
     network = Network()
     exempt_from_broadcast(network)
     wrapped = DistributedDataParallel(network) if size > 1 else network
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.5, momentum=0.9)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     for step in range(steps):
         generator = torch.Generator().manual_seed(step)
         images = torch.randn(32, 6, generator=generator).chunk(size)[rank]

@@ -12,7 +12,7 @@ from tests.data.drawings import draw_folder, drawing
 
 
 def write_cifar10(folder, records=30):
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     written = {}
     for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
@@ -26,7 +26,7 @@ def write_cifar10(folder, records=30):
 
 
 def write_cifar100(folder):
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, records in (("train.bin", 200), ("test.bin", 100)):
         fine = np.arange(records) % 100
         content = np.zeros((records, 3074), np.uint8)

@@ -16,13 +16,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 def pre_logits(model, images, *, normalised):
     """What timm gives to its classifier, through the norm that belongs to the classifier if any."""
     features = model.forward_head(model.forward_features(images), pre_logits=True)
-    classifiers = model.get_classifier()
-    classifiers = classifiers if isinstance(classifiers, tuple) else (classifiers,)
     norms = [
         module
-        for classifier in classifiers
-        for module in classifier.modules()
-        if isinstance(module, nn.BatchNorm1d)
+        for name, module in model.named_modules()
+        if name.startswith("head") and isinstance(module, nn.BatchNorm1d)
     ]
     assert bool(norms) == normalised
     for norm in norms:

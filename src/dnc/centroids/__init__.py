@@ -5,6 +5,7 @@ from dnc.centroids.decision import Decision, decide
 from dnc.centroids.head import SubCentroidHead
 from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
+from dnc.centroids.processes import exempt_from_broadcast
 from dnc.centroids.similarity import (
     class_scores,
     normalised,
@@ -20,6 +21,7 @@ __all__ = [
     "SubCentroidHead",
     "class_scores",
     "decide",
+    "exempt_from_broadcast",
     "kmeans",
     "normalised",
     "similarities",

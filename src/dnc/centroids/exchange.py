@@ -131,8 +131,8 @@ def _rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
     refused = [str(rank) for rank, count in enumerate(counts) if count == REFUSED]
     if refused:
         raise PeerFailed(
-            f"Process {', '.join(refused)} of 0 to {len(counts) - 1} cannot use its rows, so none "
-            "were absorbed anywhere. Look for the error that it raised."
+            f"Process {', '.join(refused)} of 0 to {len(counts) - 1} cannot use its rows, so "
+            "nothing was changed on any. Look for the error that it raised."
         )
     if not any(counts):
         return rows

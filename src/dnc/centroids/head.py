@@ -40,10 +40,9 @@ class SubCentroidHead(nn.Module):
     matter. Everything is computed in float32 or better, under autocast too, and `half()` or
     `to(bfloat16)` leave the sub-centroids in float32: steps of one thousandth are lost in less.
 
-    Under torch.distributed `absorb`, `recluster`, `start_from` and `whole_memory` are collectives:
-    every process calls them at the same point, with its own rows or none. The result is that of one
-    process with the rows of all. Each process owns a share of the classes and keeps their memory;
-    everything else is the same on all.
+    Under torch.distributed every process calls `absorb`, `recluster`, `start_from`, `whole_memory`
+    at the same point, with its own rows or none; the result is that of one process with all rows.
+    Each keeps the memory of its share of the classes, everything else is the same on all.
 
     Args:
         dim: dimension of the features.
@@ -221,18 +220,16 @@ class SubCentroidHead(nn.Module):
     def divide(self) -> None:
         """Keeps of the memory the share of the classes that this process owns.
 
-        `absorb` does so by itself. Done before a whole state is loaded, it spares each process the
-        room for a whole memory. With one process there is nothing to divide.
+        `absorb` does so by itself; before a state is loaded it spares the room for all classes.
         """
         if self.memory is not None:
-            self.memory.keep_only(self._share)
+            self.memory.keep_only(exchange.World.current().share(self.classes))
 
     def whole_memory(self) -> dict[str, Tensor] | None:
         """State of the memory of all classes, on the first process; None on others or without one.
 
-        With several processes it is gathered into main memory. It belongs in a checkpoint in place
-        of what `state_dict` has of the memory, which is the share of one process; a head of any
-        number of processes loads it.
+        For a checkpoint, in place of the share that `state_dict` has; a head of any number of
+        processes loads it. That of several processes comes to main memory.
         """
         if self.memory is None:
             return None
@@ -254,8 +251,7 @@ class SubCentroidHead(nn.Module):
     def health(self, *, idle_limit: int = 100) -> Health:
         """Whether sub-centroids have collapsed, died or gone stale.
 
-        No collective: a process may ask alone. The age is that of the rows in its own share of the
-        memory.
+        One of several processes may ask alone; the age is that of its share of the memory.
 
         Args:
             idle_limit: a sub-centroid without rows in this many clusterings of its class counts
@@ -283,11 +279,7 @@ class SubCentroidHead(nn.Module):
         return replace(rows, features=normalised(rows.features).to(self.centroids.dtype))
 
     def _absorbable(self, features: Tensor, labels: Tensor, ids: Tensor | None) -> Rows:
-        """Checked and normalised rows that are to be absorbed.
-
-        Whether a row is correct is asked where it comes from, among all valid sub-centroids, as in
-        training.
-        """
+        """Checked and normalised rows; if asked for, those that training scores would get right."""
         rows = self.labelled_rows(features, labels, ids)
         if self.only_correct:
             nearest = nearest_cases(normalised(rows.features), self.centroids, self.valid)
@@ -300,7 +292,7 @@ class SubCentroidHead(nn.Module):
     @contextmanager
     def _own_share(self) -> Iterator[SubCentroids]:
         """The sub-centroids of this process's classes, to work on; then all processes have all."""
-        yield self._subcentroids.of(self._share)
+        yield self._subcentroids.of(exchange.World.current().share(self.classes))
         exchange.exchange_shares_([self.centroids, self.occupied, self.held, self.idle])
 
     def _cluster(self, own: SubCentroids, rows: Rows) -> None:
@@ -312,10 +304,6 @@ class SubCentroidHead(nn.Module):
             cluster_memory_(own, self.memory, labels.unique(), self._rule, self.momentum)
         if self.reseed_after is not None:
             reseed_(own, x, labels, self.reseed_after)
-
-    @property
-    def _share(self) -> range:
-        return exchange.World.current().share(self.classes)
 
     @property
     def _subcentroids(self) -> SubCentroids:

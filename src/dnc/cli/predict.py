@@ -59,10 +59,11 @@ def predict(
         for prediction in recognizer.predictions(paths, batch_size=batch_size):
             made += 1
             failed += prediction.error is not None
+            row = {name: _rounded(value) for name, value in asdict(prediction).items()}
             if form == "csv":
-                table.writerow(asdict(prediction))
+                table.writerow(row)
             else:
-                file.write(json.dumps(asdict(prediction), ensure_ascii=False) + "\n")
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
             if output is None:
                 file.flush()
     if failed:
@@ -72,6 +73,11 @@ def predict(
         raise InvalidInput(f"There are no images in {', '.join(images)}.")
     if failed == made:
         raise typer.Exit(1)
+
+
+def _rounded(value: object) -> object:
+    """Float32 has no more digits than these."""
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def image_paths(given: Iterable[str], stdin: Iterable[str]) -> Iterator[Path]:

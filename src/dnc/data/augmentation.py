@@ -30,8 +30,10 @@ def varied(
     ids: NDArray[np.int64],
 ) -> Float[Tensor, "n 3 h w"]:
     """Normalised images, each varied by numbers that hang on seed, epoch and its id alone."""
-    draws = _Draws.of(uniforms(seed, epoch, ids, len(_Draws.__dataclass_fields__)))
     size = preprocessing.size
+    if not len(pixels):  # affine_grid refuses to make nothing
+        return torch.empty(0, 3, size, size)
+    draws = _Draws.of(uniforms(seed, epoch, ids, len(_Draws.__dataclass_fields__)))
     mirrored = (draws.flip < 0.5) if augmentation.flip else torch.zeros(len(ids)).bool()
     if augmentation.crop == "padded":
         places = pixels.shape[1] + 2 * augmentation.padding - size + 1

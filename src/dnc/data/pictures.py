@@ -116,7 +116,8 @@ def _note(
 
 def drawable(text: str) -> str:
     """A text of one line, with a square for each character that no installed font has."""
-    visible = (" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text)
+    unseen = ("Cc", "Cf", "Zl", "Zp", "Zs")
+    visible = (" " if unicodedata.category(sign) in unseen else sign for sign in text)
     glyphs = _glyphs()
     return "".join(sign if ord(sign) in glyphs else _MISSING for sign in visible)
 

@@ -39,7 +39,7 @@ class HeadSettings:
         """Refuses names that mean nothing."""
         for name, allowed in (("memory_dtype", DTYPES), ("assign", RULES)):
             value = getattr(self, name)
-            if value not in allowed:
+            if not isinstance(value, str) or value not in allowed:
                 raise InvalidSetting(f"{name} is {value!r}; use one of {', '.join(allowed)}.")
         for field in fields(self):
             value = getattr(self, field.name)

@@ -131,7 +131,7 @@ def _classifiers_of_timm(model: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
     dims = sorted({inputs_and_outputs(layer)[0] for layer in layers.values()})
     if len(dims) > 1:
         raise InvalidModel(
-            f"{name} averages classifiers of features of different dimensions ({dims}), so it has "
+            f"{name} adds up the scores of classifiers of different dimensions ({dims}), so it has "
             "no one row of features for each image; use another network."
         )
     if isinstance(getattr(model, "aux_head", None), nn.Linear):

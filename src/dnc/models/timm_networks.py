@@ -33,7 +33,9 @@ class Images:
 def is_known_to_timm(name: str) -> bool:
     """Whether timm has a network of this name, with this tag if it carries one."""
     architecture, _, tag = name.partition(".")
-    return timm.is_model(architecture) and (not tag or get_pretrained_cfg(name) is not None)
+    if not timm.is_model(architecture):
+        return False
+    return not tag or name in timm.list_pretrained(f"{architecture}.*")
 
 
 def network_of_timm(

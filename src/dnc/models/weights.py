@@ -66,7 +66,7 @@ def load_(network: nn.Module, weights: State, *, ignored: list[str], source: obj
                 "network that they were saved from."
             )
         weights = renamed
-    left_out = [name for name in weights if name.startswith(of_ignored)]
+    left_out = sorted(name for name in weights if name.startswith(of_ignored))
     kept = {name: tensor for name, tensor in weights.items() if name not in left_out}
     network.load_state_dict(kept, strict=False)
     return left_out

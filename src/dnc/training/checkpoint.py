@@ -4,24 +4,24 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from torch import Tensor
 
 from dnc import __version__
 from dnc.centroids import SubCentroidHead
 from dnc.data import Preprocessing
 from dnc.errors import DNCError, InvalidCheckpoint
-from dnc.files import restore_folder, whole_folder
-from dnc.models import Classifier, HeadSettings, backbone, classifier
-from dnc.recognition import Network, Recognizer
+from dnc.files import restore_folder, standing_folder, whole_folder
+from dnc.models import Classifier, HeadSettings
+from dnc.recognition import Recognizer
+from dnc.training.rebuilding import Description, fill_, rebuilt
 from dnc.training.state import (
     read_json,
     read_state,
@@ -36,21 +36,6 @@ DESCRIPTION, WEIGHTS, TRAINING = "model.json", "model.safetensors", "training"
 BEST, LAST = Path("checkpoints/best"), Path("checkpoints/last")
 
 
-class Description(BaseModel):
-    """What `model.json` says; anything else in it is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    format: Literal[1] = 1
-    task: Literal["classification"] = "classification"
-    classifier: Literal["dnc", "softmax"]
-    network: Network
-    head: HeadSettings
-    classes: tuple[str, ...] = Field(min_length=1, max_length=10**6)
-    preprocessing: dict[str, Any]
-    notes: dict[str, Any] = Field(default_factory=dict)
-
-
 def describe(recognizer: Recognizer) -> dict[str, Any]:
     """The description of a recognizer, for `model.json`."""
     if recognizer.network is None:
@@ -59,15 +44,20 @@ def describe(recognizer: Recognizer) -> dict[str, Any]:
             "built again from a file. Keep its state_dict instead."
         )
     versions = {name: version(name) for name in ("torch", "timm", "safetensors")}
-    described = Description(
-        classifier="dnc" if recognizer.model.is_dnc else "softmax",
-        network=recognizer.network,
-        head=head_settings(recognizer.model),
-        classes=recognizer.classes,
-        preprocessing=recognizer.preprocessing.to_dict(),
-        notes={**recognizer.notes, "versions": {"dnc": __version__, **versions}},
-    )
-    return described.model_dump(mode="json")
+    try:
+        return Description(
+            classifier="dnc" if recognizer.model.is_dnc else "softmax",
+            network=recognizer.network,
+            head=head_settings(recognizer.model),
+            classes=recognizer.classes,
+            preprocessing=recognizer.preprocessing.to_dict(),
+            notes={**recognizer.notes, "versions": {"dnc": __version__, **versions}},
+        ).model_dump(mode="json")
+    except ValueError as error:
+        raise InvalidCheckpoint(
+            f"This model cannot be described in a file: {_told(error)}. Notes must be what JSON "
+            "can hold, and names must be Unicode."
+        ) from error
 
 
 def portable_weights(model: Classifier) -> dict[str, Tensor]:
@@ -95,29 +85,29 @@ def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
     """
     folder = checkpoint_folder(Path(path))
     described = read_description(folder)
-    shapes = tensor_shapes(folder / WEIGHTS)
-    model = _built(described, shapes, folder)
-    try:
-        model.load_state_dict(read_tensors(folder / WEIGHTS))
-    except RuntimeError as error:
-        raise InvalidCheckpoint(
-            f"{folder / WEIGHTS} does not fit the model that {DESCRIPTION} describes: {error}"
-        ) from error
+    preprocessing = _preprocessing(described, folder)
+    weights = folder / WEIGHTS
+    shapes = tensor_shapes(weights)
+    model = rebuilt(described, shapes, folder, file_bytes=weights.stat().st_size)
+    fill_(model, read_tensors(weights), folder)
     return Recognizer(
         model=model.eval().to(device),
         network=described.network,
         classes=described.classes,
-        preprocessing=_preprocessing(described, folder),
+        preprocessing=preprocessing,
         notes=described.notes,
     )
 
 
 def checkpoint_folder(path: Path) -> Path:
     """The folder of a checkpoint, given itself or the run it belongs to."""
-    for folder in (path, path / "model", path / BEST, path / LAST):
-        restore_folder(folder)
-        if (folder / DESCRIPTION).is_file():
-            return folder
+    for place in (path, path / "model", path / BEST, path / LAST):
+        try:
+            folder = standing_folder(place)
+            if (folder / DESCRIPTION).is_file():
+                return folder
+        except OSError as error:
+            raise InvalidCheckpoint(f"{place} cannot be read: {error.strerror}.") from error
     raise InvalidCheckpoint(
         f"{path} is no checkpoint: it has no {DESCRIPTION}, and no model/ or checkpoints/ that has "
         "one. Give the folder that `dnc train` or `dnc fit` has written."
@@ -136,11 +126,7 @@ def read_description(folder: Path) -> Description:
     try:
         return Description.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
-        raise InvalidCheckpoint(
-            f"{folder / DESCRIPTION} is malformed: {place}: {first['msg']}."
-        ) from error
+        raise InvalidCheckpoint(f"{folder / DESCRIPTION} is malformed: {_told(error)}.") from error
 
 
 class CheckpointFolders(CheckpointIO):
@@ -201,6 +187,14 @@ class Checkpoints(Callback):
                     _link_or_copy(file, folder / file.name)
 
 
+def _told(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)[:500]
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"])) or "the whole"
+    return f"{place}: {first['msg']}"[:500]
+
+
 def _link_or_copy(file: Path, target: Path) -> None:
     """The same file under another name: it is never written to again, only replaced."""
     try:
@@ -211,58 +205,18 @@ def _link_or_copy(file: Path, target: Path) -> None:
 
 def _write_model(described: Mapping[str, Any], weights: Mapping[str, Tensor], folder: Path) -> None:
     text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+    try:
+        (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidCheckpoint(f"The notes of this model are not Unicode: {error}.") from error
     write_tensors(weights, folder / WEIGHTS)
 
 
 def _preprocessing(described: Description, folder: Path) -> Preprocessing:
     try:
         return Preprocessing.from_dict(described.preprocessing)
-    except DNCError as error:
+    except (DNCError, OverflowError) as error:  # the latter for integers that no float can hold
         raise InvalidCheckpoint(f"{folder / DESCRIPTION}: preprocessing: {error}") from error
-
-
-def _built(
-    described: Description, shapes: Mapping[str, tuple[int, ...]], folder: Path
-) -> Classifier:
-    """The model without its weights, once it is certain that the file holds as many as it takes.
-
-    A description can ask for a network of any size; the file's own shapes are the bound.
-    """
-    network, classes = described.network, len(described.classes)
-    try:
-        with torch.device("meta"):
-            empty, info = backbone(network.name, image_size=network.size)
-        expected = {f"backbone.{name}": tuple(t.shape) for name, t in empty.state_dict().items()}
-        dim = network.projection or info.dim
-        if network.projection is not None:
-            expected["projection.weight"] = (dim, info.dim)
-        if described.classifier == "softmax":
-            expected["head.weight"] = (classes, dim)
-        else:
-            numbers = described.head.subcentroids
-            k = numbers if isinstance(numbers, int) else max(numbers, default=0)
-            expected["head.centroids"] = (classes, k, dim)
-        for name, shape in expected.items():
-            if shapes.get(name) != shape:
-                raise InvalidCheckpoint(
-                    f"{folder / WEIGHTS} has {name} of shape {shapes.get(name)}; {DESCRIPTION} "
-                    f"asks for {shape}."
-                )
-        model, _ = classifier(
-            network.name,
-            classes,
-            kind=described.classifier,
-            head=HeadSettings(**{**asdict(described.head), "memory_rows": 0}),
-            projection=network.projection,
-            centring=network.centring,
-            image_size=network.size,
-        )
-        return model
-    except InvalidCheckpoint:
-        raise
-    except (DNCError, ValueError, RuntimeError, AssertionError, TypeError) as error:
-        raise InvalidCheckpoint(f"{folder / DESCRIPTION} describes no model: {error}") from error
 
 
 def head_settings(model: Classifier) -> HeadSettings:

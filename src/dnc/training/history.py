@@ -18,6 +18,9 @@ from dnc.files import whole_file
 # Sub-centroids of a class that are this alike on average are one sub-centroid for all purposes.
 COLLAPSED = 0.99
 
+# Panels that show at least the range from 0 to 1.
+AT_LEAST_ONE = ("val_top1", "empty_subcentroids", "memory_age")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -195,6 +198,8 @@ def _draw(ax: Axes, title: str, rows: Sequence[Row], lines: list[tuple[str, str]
     ax.tick_params(labelsize=7, colors="#555555")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#eeeeee", linewidth=0.7)
+    if lines[0][0] != "pairwise_cosine":  # the others begin at nothing
+        ax.set_ylim(0, max(1.0, ax.get_ylim()[1]) if lines[0][0] in AT_LEAST_ONE else None)
     if len(lines) > 1:
         ax.legend(fontsize=7, frameon=False)
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from dnc.centroids import SubCentroidHead
-from dnc.centroids.processes import exempt_from_broadcast
+from dnc.centroids import SubCentroidHead, exempt_from_broadcast
 from dnc.data import Batch
 from dnc.evaluation import Evaluation, Tally
 from dnc.models import Classifier

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dnc.data import KINDS, Augmentation
 from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
 from dnc.models import HeadSettings
-from dnc.training.recipe_text import nearest, parsed, recipe_path, told
+from dnc.training.recipe_text import is_unicode, nearest, parsed, recipe_path, told
 
 # A recipe is a page of text. What is larger is something else, and is not parsed.
 MOST_BYTES = 100_000
 
 Share = Annotated[float, Field(ge=0, le=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -29,13 +30,22 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*")
+    @classmethod
+    def _words_are_unicode(cls, value: Any) -> Any:
+        # Python reads file names of other encodings as words that no file can hold.
+        words = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(word, str) and not is_unicode(word) for word in words):
+            raise ValueError("it is not Unicode; rename what it names")
+        return value
+
 
 class Data(Section):
     """Which images, and how they are read."""
 
     path: str | None = Field(None, description="folder or CSV file; on the command line: DATA")
     kind: str | None = Field(None, description="layout; recognised by itself if left out")
-    validation_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+    validation_share: BelowOne = Field(
         0.1,
         description="of the training images, where no set to validate on is given; 0: none",
     )
@@ -72,11 +82,15 @@ class Model(Section):
     pretrained: bool | str = Field(
         False, description="true: weights known by the network's name; or a file of weights"
     )
+    start_from: str | None = Field(
+        None,
+        description="a checkpoint whose network, projection and centring are trained further",
+    )
     projection: Count | None = Field(None, description="another dimension for the features")
     centring: bool = Field(
         False, description="batch norm without parameters behind the features, against their cone"
     )
-    drop_path: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="stochastic depth")
+    drop_path: BelowOne = Field(0.0, description="stochastic depth")
 
 
 class Head(Section):
@@ -119,11 +133,16 @@ class Augment(Section):
     randaugment: Annotated[int, Field(ge=0, le=20)] = Field(0, description="operations; 0: none")
     randaugment_magnitude: Annotated[int, Field(ge=0, le=30)] = Field(9, description="of 30")
     erasing: Share = Field(0.0, description="probability that a rectangle is erased")
-    mixup: NotNegative = Field(0.0, description="alpha; 0: never")
-    cutmix: NotNegative = Field(0.0, description="alpha; 0: never")
+    mixup: Annotated[float, Field(ge=0, le=100)] = Field(0.0, description="alpha; 0: never")
+    cutmix: Annotated[float, Field(ge=0, le=100)] = Field(0.0, description="alpha; 0: never")
     mix_probability: Share = Field(
         0.5, description="of a row to be mixed; only rows with one label become cases"
     )
+
+    @model_validator(mode="after")
+    def _ranges_begin_below_their_end(self) -> Self:
+        self.augmentation()
+        return self
 
     def augmentation(self) -> Augmentation:
         """The same for `dnc.data`."""
@@ -135,16 +154,22 @@ class Optimizer(Section):
 
     name: Literal["sgd", "adamw"] = Field("sgd", description="the optimizer")
     learning_rate: Positive = Field(0.1, description="at its highest")
-    momentum: Share = Field(0.9, description="of sgd")
+    momentum: BelowOne = Field(0.9, description="of sgd")
     nesterov: bool = Field(False, description="of sgd")
-    betas: tuple[Share, Share] = Field((0.9, 0.999), description="of adamw")
+    betas: tuple[BelowOne, BelowOne] = Field((0.9, 0.999), description="of adamw")
     weight_decay: NotNegative = Field(1e-4, description="pull of the weights to zero")
     decay_all: bool = Field(True, description="also of biases and norms")
     clip: Positive | None = Field(None, description="largest norm of the gradient")
     ema: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="decay of an average of the weights, which is then what is evaluated"
     )
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="of the targets")
+    label_smoothing: BelowOne = Field(0.0, description="of the targets")
+
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> Self:
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov needs a momentum above 0")
+        return self
 
 
 class Schedule(Section):
@@ -157,9 +182,15 @@ class Schedule(Section):
     milestones: tuple[Share, ...] = Field(
         (0.5, 0.75), description="of `step`, as shares of the run"
     )
-    gamma: Positive = Field(0.1, description="factor of `step`")
+    gamma: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="factor of `step`")
     power: Positive = Field(1.0, description="of `polynomial`")
-    final: NotNegative = Field(0.0, description="learning rate at the end, as a share")
+    final: Share = Field(0.0, description="learning rate at the end, as a share")
+
+    @model_validator(mode="after")
+    def _step_has_milestones(self) -> Self:
+        if self.kind == "step" and not self.milestones:
+            raise ValueError("kind step needs milestones, as shares of the run")
+        return self
 
 
 class Training(Section):
@@ -169,7 +200,7 @@ class Training(Section):
     batch_size: Count = Field(128, description="of all processes together")
     accumulate: Count = Field(1, description="batches for one step, as one batch")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="same seed, same numbers")
-    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] = Field(
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = Field(
         "32-true", description="of the network; cosines are always float32 or better"
     )
     accelerator: Literal["auto", "cpu", "gpu", "mps"] = Field("auto", description="hardware")
@@ -216,6 +247,8 @@ class Recipe(Section):
                 text = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise InvalidRecipe(f"{path} cannot be read: {error.strerror}.") from error
+        except ValueError as error:
+            raise InvalidRecipe(f"{str(path)!r} is no path of a file: {error}.") from error
         if len(text) > MOST_BYTES:
             raise InvalidRecipe(f"{path} has more than {MOST_BYTES:,} bytes; a recipe is a page.")
         return cls.from_tree(parsed(text, str(path)), where=str(path))
@@ -236,17 +269,26 @@ class Recipe(Section):
                 branch = inner
             if field not in branch or isinstance(branch[field], dict):
                 raise InvalidRecipe(_unknown(key, _leaf_names(type(self))))
-            branch[field] = parsed(value.encode(), setting)
+            branch[field] = parsed(value, setting)
         return self.from_tree(tree, where="The settings")
 
     def with_path(self, path: str) -> "Recipe":
         """The recipe with its images somewhere else."""
-        return self.model_copy(update={"data": self.data.model_copy(update={"path": path})})
+        return self._with("data", "path", path)
+
+    def with_start(self, checkpoint: str) -> "Recipe":
+        """The recipe with the network of a checkpoint."""
+        return self._with("model", "start_from", checkpoint)
 
     def to_yaml(self, *, whole: bool = False) -> str:
         """The recipe as a file: what differs from the defaults, or all of it."""
         tree = self.model_dump(mode="json", exclude_defaults=not whole)
         return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+    def _with(self, section: str, field: str, value: str) -> "Recipe":
+        tree = self.model_dump()
+        tree[section][field] = value
+        return self.from_tree(tree)
 
     def write(self, path: Path) -> None:
         """Writes the recipe, every field of it."""

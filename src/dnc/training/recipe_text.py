@@ -1,6 +1,7 @@
 """The text of a recipe: YAML that cannot surprise, and errors that say what was meant."""
 
 import difflib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from pydantic import ValidationError
 
 from dnc.errors import InvalidRecipe
 
+# More faults than these are not read by anyone; what they have in common is seen by then.
+MOST_TOLD = 10
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
 
@@ -24,7 +27,7 @@ def recipe_path(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     if str(name_or_path) in shipped:
         return shipped[str(name_or_path)]
-    if path.suffix in (".yaml", ".yml") or path.is_file():
+    if path.suffix in (".yaml", ".yml") or os.path.isfile(path):
         return path
     raise InvalidRecipe(
         f"There is no recipe {str(name_or_path)!r}.{nearest(str(name_or_path), shipped)} "
@@ -38,31 +41,42 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.YAMLError("aliases (*name) are not allowed in a recipe")
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError("tags (!name) are not allowed in a recipe")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if not isinstance(key, str):
-                raise yaml.YAMLError(f"the key {key!r} is no word")
+                raise yaml.YAMLError(f"the key {_short(key)} is no word")
         if len(set(keys)) < len(keys):
             raise yaml.YAMLError("a key stands there twice")
         return super().construct_mapping(node, deep=deep)
 
 
-def parsed(text: bytes, where: str) -> Any:
+# A folder may well be called 2024-05-01; no field of a recipe is a date.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def parsed(text: bytes | str, where: str) -> Any:
     """What a text of YAML says: words, numbers, lists and mappings, nothing else."""
     try:
         return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        told = " ".join(str(error).split())
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        told = " ".join(str(error).split())[:500]
         raise InvalidRecipe(f"{where} is not YAML that can be read: {told}") from error
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """A hint at the name that was perhaps meant: alike as a whole, or in its last part."""
     names = list(names)
-    found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    elsewhere = [name for name in names if name.rpartition(".")[2] == word.rpartition(".")[2]]
+    found = difflib.get_close_matches(word, elsewhere or names, n=1, cutoff=0 if elsewhere else 0.6)
     if not found:
         last = {name.rpartition(".")[2]: name for name in names}
         alike = difflib.get_close_matches(word.rpartition(".")[2], last, n=1, cutoff=0.6)
@@ -70,15 +84,25 @@ def nearest(word: str, names: Iterable[str]) -> str:
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
+def is_unicode(word: str) -> bool:
+    """Whether a word can be written to a file."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
 def told(error: ValidationError) -> str:
     """What pydantic found, in a sentence for each field."""
     told = []
     for item in error.errors(include_url=False):
         place = ".".join(str(part) for part in item["loc"] if not _is_type_name(part))
-        value = repr(item["input"])
-        short = value if len(value) <= 80 else value[:77] + "..."
-        told.append(f"{place or 'recipe'} is {short}: {item['msg']}")
-    return "; ".join(dict.fromkeys(told))
+        told.append(f"{place or 'recipe'} is {_short(item['input'])}: {item['msg']}")
+    different = list(dict.fromkeys(told))
+    more = f"; and {len(different) - MOST_TOLD} more" if len(different) > MOST_TOLD else ""
+    return "; ".join(different[:MOST_TOLD]) + more
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _is_type_name(part: object) -> bool:
