@@ -94,7 +94,8 @@ class History(Callback):
     ) -> None:
         """Counts images; inside a long epoch adds a row."""
         self.images += len(batch.labels) * trainer.world_size
-        self.loss_sum = self.loss_sum + outputs["loss"].detach()
+        # Lightning divides the loss of a batch by the batches that make up a step.
+        self.loss_sum = self.loss_sum + outputs["loss"].detach() * trainer.accumulate_grad_batches
         self.batches += 1
         self.training_until = time.perf_counter()
         inside = batch_idx + 1 < trainer.num_training_batches

@@ -1,5 +1,6 @@
 """How far a run has come: a bar on a terminal, a line for each epoch elsewhere."""
 
+import time
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -7,6 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dnc.training.history import History, Row
+
+SECONDS_BETWEEN_MOVES = 0.5
 
 
 class RunProgress(Callback):
@@ -19,6 +22,7 @@ class RunProgress(Callback):
         self.task = TaskID(0)
         self.steps_before = 0
         self.shown = 0
+        self.moved = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens the bar."""
@@ -37,8 +41,10 @@ class RunProgress(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Moves the bar."""
-        if self.bar is not None:
+        """Moves the bar, now and then: to read the loss is to wait for the GPU."""
+        now = time.perf_counter()
+        if self.bar is not None and now - self.moved > SECONDS_BETWEEN_MOVES:
+            self.moved = now
             told = (
                 f"loss {float(self.history.loss_sum) / max(self.history.batches, 1):.3f}  "
                 f"{self.history.images_per_second:.0f} images/s  {self._left(trainer)} left"

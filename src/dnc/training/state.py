@@ -114,7 +114,7 @@ def _finite(text: str) -> float:
 
 def _own_copy(tensor: Tensor) -> Tensor:
     """The values in memory of their own: safetensors refuses views, and what is not contiguous."""
-    return tensor.detach().cpu().resolve_conj().resolve_neg().clone().contiguous()
+    return tensor.detach().cpu().clone().contiguous()
 
 
 def _encoded(value: Any, place: str, tensors: dict[str, Tensor], level: int) -> Any:
