@@ -253,6 +253,28 @@ def test_no_network_is_fetched_from_where_a_description_says(checkpoint, monkeyp
             dnc.load(checkpoint)
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("network", "name", "resnet18-cifar"),
+        ("network", "projection", 128),
+        ("head", "subcentroids", 3),
+        ("head", "subcentroids", [2, 2, 9]),
+        ("classes", ["a", "b", "c", "d"]),
+        ("classifier", "softmax"),
+    ],
+    ids=str,
+)
+def test_nothing_is_built_before_the_file_is_known_to_fit(case, checkpoint, monkeypatch):
+    built = []
+    monkeypatch.setattr(rebuilding, "classifier", lambda *args, **kwargs: built.append(args))
+    *path, value = case
+    change(checkpoint, set_at(*path, value=value))
+    with pytest.raises(InvalidCheckpoint, match="asked for"):
+        dnc.load(checkpoint)
+    assert not built
+
+
 def test_a_network_that_needs_far_more_than_its_weights_is_refused(checkpoint, monkeypatch):
     monkeypatch.setattr(rebuilding, "AND_BYTES", 0)
     monkeypatch.setattr(rebuilding, "MOST_TIMES_THE_FILE", 0.5)

@@ -240,6 +240,7 @@ CANARY = "canary"
         "data: &a {path: x}\nmodel: *a",
         "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]",
         "about: &a [*a]",
+        "name: &a x\nabout: *a",
         "<<: {about: x}",
         "about: one\nabout: two",
         "data: {path: a, path: b}",
