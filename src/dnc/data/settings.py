@@ -1,6 +1,5 @@
 """How images are prepared and varied: plain settings that can be written down as JSON."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, get_args
@@ -169,7 +168,6 @@ def _is_number(value: object, lowest: float, highest: float) -> bool:
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
-        and math.isfinite(value)
         and lowest <= value <= highest
     )
 

@@ -143,7 +143,8 @@ def _require_free(folder: Path, *, resume: bool) -> None:
 
 
 def _require_same_data(splits: DataSplits, last: Path) -> None:
-    known = read_description(last).notes.get("data", {}).get("fingerprint")
+    data = read_description(last).notes.get("data")
+    known = data.get("fingerprint") if isinstance(data, dict) else None
     assert splits.train is not None
     if known != splits.train.fingerprint():
         raise InvalidData(
