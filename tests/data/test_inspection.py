@@ -68,7 +68,7 @@ def test_nothing_readable_is_an_error(tmp_path):
 
 def test_samples_show_a_row_for_each_class_without_a_warning(tmp_path):
     draw_difficult_folder(tmp_path)
-    odd = ["$x^{2", "🐶 dogs", "a very long name that goes on and on 1", "two\nlines\t"]
+    odd = ["$x^{2$", "🐶 dogs", "a very long name that goes on and on 1", "two\nlines\t"]
     draw_folder(tmp_path, dict.fromkeys(odd, 2))
     images = open_data(tmp_path, validation_share=0).train
     with warnings.catch_warnings():

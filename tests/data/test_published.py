@@ -176,6 +176,12 @@ def test_imagenet_has_its_own_validation_and_is_not_split(tmp_path, flat):
         assert splits.validation.labels.tolist() == [0, 1, 2, 2, 1, 0]
 
 
+def test_imagenet_without_its_validation_images_is_not_split_either(tmp_path):
+    draw_folder(tmp_path / "train", dict.fromkeys(WNIDS, 3), size=8)
+    splits = open_data(tmp_path, kind="imagenet")
+    assert (len(splits.train), splits.validation) == (9, None)
+
+
 def test_flat_imagenet_needs_its_development_kit(tmp_path):
     write_imagenet(tmp_path, flat=True)
     truth = tmp_path / "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt"
