@@ -20,6 +20,7 @@ format: .venv/installed-dev
 benchmark: .venv/installed-dev
 	$(BIN)/python -m benchmarks.clustering
 	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.loader
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -41,6 +41,10 @@ class UnreadableImage(InvalidData):
         self.path = path
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type["UnreadableImage"], tuple[object, str]]:
+        """Both arguments, for a copy of the error in another process."""
+        return type(self), (self.path, self.reason)
+
 
 class InvalidModel(InvalidInput):
     """A network or its weights that cannot be used: an unknown name, a file that does not fit."""

@@ -1,5 +1,6 @@
 """A trained classifier with all that it takes to look at an image: `dnc.load` gives one."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -192,11 +193,12 @@ def _picture(image: ImageLike, source: str) -> Image.Image:
 def class_map(recognizer: Recognizer, classes: Sequence[str]) -> list[int]:
     """Number in the recognizer of each class of a data set, by name.
 
-    A data set whose classes are named 0, 1, 2, ... (as ImageNetV2's are) is matched by number.
+    ImageNetV2 numbers its classes in the order of ImageNet's WordNet ids, and is matched so.
     """
     known = {name: number for number, name in enumerate(recognizer.classes)}
     numbered = [str(number) for number in range(len(classes))]
-    if list(classes) == numbered and len(classes) == len(known) and not set(classes) <= set(known):
+    are_wordnet_ids = all(re.fullmatch(r"n\d{8}", name) for name in known)
+    if list(classes) == numbered and len(classes) == len(known) and are_wordnet_ids:
         return list(range(len(classes)))
     unknown = [name for name in classes if name not in known]
     if unknown:

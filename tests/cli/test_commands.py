@@ -185,3 +185,33 @@ def test_what_is_wrong_is_a_typed_error(arguments, tmp_path, monkeypatch):
     result = run(*arguments)
     assert isinstance(result.exception, DNCError), result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_evaluate_uses_the_images_that_were_kept_out_of_training(images, model, tmp_path):
+    result = run("evaluate", model, images)
+    assert "validation" in result.output
+    assert "trained on" not in result.output
+    result = run("evaluate", model, images, "--part", "train")
+    assert "trained on these very images" in result.output
+
+
+def test_evaluate_reports_files_that_cannot_be_read(images, model, tmp_path):
+    draw_folder(tmp_path / "photos", {"red": 3, "green": 3})
+    whole = (tmp_path / "photos" / "red" / "0000.png").read_bytes()
+    (tmp_path / "photos" / "red" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    result = run("evaluate", model, tmp_path / "photos")
+    assert result.exit_code == 0
+    assert "cut.png" in result.output
+
+
+def test_a_run_that_is_resumed_stays_the_same_run(tmp_path):
+    for more in (("-r", "digits"), ("-o", tmp_path), ("-s", "model.classifier=softmax")):
+        result = run("train", "--resume", tmp_path, *more)
+        assert isinstance(result.exception, DNCError)
+
+
+def test_fit_from_a_checkpoint_refuses_another_network(images, model, tmp_path):
+    result = run("fit", images, "-o", tmp_path / "run", "--from", model, "--size", 32)
+    assert isinstance(result.exception, DNCError)
+    result = run("fit", images, "-o", tmp_path / "run", "--from", model, "--cache", tmp_path)
+    assert result.exit_code == 0, result.output

@@ -276,10 +276,10 @@ if __name__ == "__main__":
             sys.stdout.write("batch\\n")
             sys.stdout.flush()
     assert sum(map(len, batches)) == len(images)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.stdout.write("whole\\n")
-    sys.stdout.flush()
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdout.write("whole\\n")
+        sys.stdout.flush()
         while True:
             list(batches)
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from rich.console import Console
 
 import dnc
 from dnc.data import open_data
-from dnc.errors import InvalidData, InvalidRecipe
+from dnc.errors import InvalidData, InvalidRecipe, InvalidSetting
 from dnc.training.building import new_recognizer
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
@@ -263,19 +264,22 @@ def test_half_precision_trains(tmp_path):
     assert report.results[0].evaluation.undecided == 0
 
 
-def test_two_processes_train_the_network_of_one(tmp_path):
-    # Layer norm alone, so that a batch may be divided; all rows fit in the memory.
+def test_two_processes_train_the_network_of_one_with_uneven_batches(tmp_path):
+    # Layer norm alone, so that a batch may be divided; all rows fit in the memory. 19 images are
+    # one batch, of which one process has ten and the other nine.
+    draw_folder(tmp_path / "images", {"red": 7, "green": 6, "blue": 6})
+    (tmp_path / "images" / "red" / "broken.png").write_bytes(b"no image")
     settings = [
-        *("data.kind=digits", "data.train_per_class=12", "data.size=64", "data.resize=64"),
+        *("data.kind=folder", "data.size=64", "data.resize=64", "data.validation_share=0"),
         *("model.network=test_vit", "augment.crop=none", "augment.flip=false"),
         *("model.centring=false", "optimizer.name=sgd", "optimizer.learning_rate=0.01"),
         *("head.memory_batches=40", "head.momentum=0.9"),
-        *("training.accelerator=cpu", "training.batch_size=16", "training.epochs=2"),
+        *("training.accelerator=cpu", "training.batch_size=32", "training.epochs=4"),
     ]
     options = [part for setting in settings for part in ("--set", setting)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     for processes in (1, 2):
-        command = [DNC, "train", "-r", "digits", "-o", f"run{processes}", *options]
+        command = [DNC, "train", "images", "-r", "digits", "-o", f"run{processes}", *options]
         subprocess.run(
             [*command, "--set", f"training.devices={processes}", "--quiet"],
             cwd=tmp_path,
@@ -287,6 +291,10 @@ def test_two_processes_train_the_network_of_one(tmp_path):
         read_tensors(tmp_path / run / "checkpoints/last/training.safetensors")
         for run in ("run1", "run2")
     )
+    tables = [rows_of(tmp_path / run / "metrics.csv") for run in ("run1", "run2")]
+    for row, of_two in zip(*tables, strict=True):
+        assert float(row["train_loss"]) == pytest.approx(float(of_two["train_loss"]), rel=1e-3)
+    assert len(rows_of(tmp_path / "run2" / "set-aside.csv")) == 1
     memory = "/state_dict/model.head.memory."
     assert one[memory + "rows"].shape == two[memory + "rows"].shape
     assert torch.equal(one[memory + "written"], two[memory + "written"])
@@ -294,3 +302,87 @@ def test_two_processes_train_the_network_of_one(tmp_path):
     for name in one:
         if name.startswith("/state_dict/") and not name.startswith(memory):
             torch.testing.assert_close(one[name], two[name], rtol=1e-3, atol=1e-4)
+
+
+def test_accumulated_batches_are_one_batch(tmp_path):
+    plain = [
+        *("model.network=test_vit", "model.centring=false", "data.size=64", "data.resize=64"),
+        *("data.train_per_class=5", "augment.crop=none", "augment.flip=false", "augment.mixup=0"),
+        *("optimizer.name=sgd", "optimizer.learning_rate=0.01", "optimizer.ema=null"),
+        *("head.memory_batches=0", "training.epochs=1"),
+    ]
+    train(small_recipe(*plain, "training.batch_size=24"), tmp_path / "one", console=QUIET)
+    halves = ("training.batch_size=12", "training.accumulate=2", "data.validation_share=0.1")
+    train(small_recipe(*plain, *halves), tmp_path / "two", console=QUIET)
+    one, two = (
+        read_tensors(tmp_path / run / "checkpoints/last/training.safetensors")
+        for run in ("one", "two")
+    )
+    assert one["/state_dict/model.head.steps"] == two["/state_dict/model.head.steps"] == 2
+    for name in one:
+        if name.startswith("/state_dict/"):
+            torch.testing.assert_close(one[name], two[name], rtol=1e-3, atol=1e-5)
+
+
+def test_a_row_has_only_what_was_measured(tmp_path):
+    recipe = small_recipe("training.validate_every=2", "data.train_per_class=8")
+    train(recipe, tmp_path / "run", console=QUIET)
+    validated = [row["val_top1"] != "" for row in rows_of(tmp_path / "run" / "metrics.csv")]
+    assert validated == [False, True, False]
+
+
+def test_further_sets_are_evaluated_whole_and_looked_for_before_the_training(tmp_path):
+    draw_folder(tmp_path / "images", {"red": 8, "green": 8})
+    draw_folder(tmp_path / "others", {"red": 5, "green": 5}, seed=1)
+    settings = ("data.kind=folder", "data.train_per_class=null", "training.epochs=1")
+    recipe = small_recipe(*settings, "training.batch_size=4").with_path(str(tmp_path / "images"))
+    there = recipe.with_settings([f"data.evaluate_on=['{tmp_path / 'others'}']"])
+    report = train(there, tmp_path / "run", console=QUIET)
+    assert [result.evaluation.images for result in report.results][1:] == [10]
+    nowhere = recipe.with_settings([f"data.evaluate_on=['{tmp_path / 'nowhere'}']"])
+    with pytest.raises(InvalidData):
+        train(nowhere, tmp_path / "never", console=QUIET)
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_continued_run_is_resumed_without_the_checkpoint_it_came_from(tmp_path, whole_run):
+    shutil.copytree(whole_run[0], tmp_path / "earlier")
+    recipe = small_recipe("training.epochs=1", "model.network=resnet50", "model.centring=false")
+    recipe = recipe.with_start(str(tmp_path / "earlier"))
+    train(recipe, tmp_path / "run", console=QUIET)
+    kept = Recipe.read(tmp_path / "run" / "recipe.yaml")
+    assert (kept.model.network, kept.model.centring) == ("resnet20-cifar", True)
+    shutil.rmtree(tmp_path / "earlier")
+    longer = kept.with_settings(["training.epochs=2"])
+    train(longer, tmp_path / "run", console=QUIET, resume=True)
+    assert [row["epoch"] for row in rows_of(tmp_path / "run" / "metrics.csv")] == ["1", "2"]
+
+
+def test_a_batch_of_one_image_is_refused():
+    with pytest.raises(InvalidRecipe, match="batch_size"):
+        small_recipe("training.batch_size=1")
+
+
+def test_without_tensorboard_all_but_tensorboard_works(tmp_path, monkeypatch):
+    for name in ("tensorboard", "tensorboardX", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    train(small_recipe("training.epochs=1"), tmp_path / "run", console=QUIET)
+    assert (tmp_path / "run" / "model").is_dir()
+
+
+def test_tensorboard_files_are_written_on_request(tmp_path):
+    train(
+        small_recipe("training.epochs=1", "training.tensorboard=true"),
+        tmp_path / "run",
+        console=QUIET,
+    )
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(InvalidRecipe, match="auto"):
+        train(small_recipe("training.accelerator=gpu"), tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InvalidSetting, match="cuda"):
+        dnc.load(tmp_path, device="cuda")

@@ -108,7 +108,7 @@ class Memory(nn.Module):
     def mean_age(self, step: int) -> float:
         """Mean number of steps since the rows were written; NaN for an empty memory."""
         age = (step - self.written_at)[self.filled]
-        return age.double().mean().item()
+        return age.float().mean().item()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Memory":
         """Moves to another device but keeps the precision it was made with."""

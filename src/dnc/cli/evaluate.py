@@ -15,7 +15,7 @@ def evaluate(
     ] = None,
     part: Annotated[
         Literal["auto", "train", "validation", "test"],
-        typer.Option(help="Which images: test if there are any, else validation, else all."),
+        typer.Option(help="Which images: test if there are any, else validation, else train."),
     ] = "auto",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for JSON, tables and pictures.")
@@ -26,6 +26,9 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled images: top 1, top 5, each class, confusion, calibration.
 
+    Where a folder has no test or validation images, and the model was made from it, the images
+    that were kept out of its training are the validation images.
+
     Examples:
     - `dnc evaluate runs/photos photos/`
 
@@ -33,33 +36,38 @@ def evaluate(
     """
     from dnc.cli.bars import counted
     from dnc.cli.figures import evaluation_table, print_weakest
-    from dnc.data import open_data
     from dnc.errors import InvalidData
     from dnc.evaluation import evaluate as evaluated
     from dnc.evaluation import write_evaluation
     from dnc.training.checkpoint import load
+    from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
 
     console = Console()
     recognizer = load(checkpoint, device=device)
-    splits = open_data(data, kind=kind, validation_share=0.0)
-    parts = {"test": splits.test, "validation": splits.validation, "train": splits.train}
-    known = {name: images for name, images in parts.items() if images is not None and len(images)}
-    chosen = next(iter(known), None) if part == "auto" else part
-    if chosen not in known:
-        raise InvalidData(
-            f"{data} has no {chosen or 'labelled'} images; it has {', '.join(known) or 'none'}."
-        )
+    splits = split_of_training(recognizer, data, kind=kind)
+    if part == "auto":
+        chosen, images = part_to_evaluate(splits, data)
+    else:
+        chosen = part
+        asked = {"test": splits.test, "validation": splits.validation, "train": splits.train}[part]
+        if asked is None or not len(asked):
+            raise InvalidData(f"{data} ({splits.kind}) has no {part} images.")
+        images = asked
+    bad_files = list(splits.set_aside)
     with counted(console, "evaluating") as on_progress:
         evaluation = evaluated(
             recognizer,
-            known[chosen],
+            images,
             batch_size=batch_size,
             workers=workers,
             on_progress=on_progress,
+            on_bad_file=bad_files.append,
         )
     console.print(evaluation_table(str(checkpoint), {chosen: evaluation}))
     print_weakest(console, evaluation)
-    for bad in splits.set_aside:
+    if was_trained_on(recognizer, images):
+        console.print("The model was trained on these very images.", style="yellow")
+    for bad in bad_files:
         console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
     if output is not None:
         write_evaluation(evaluation, output)

@@ -6,14 +6,27 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+MAY_CHANGE = (
+    "training.epochs",
+    "training.accelerator",
+    "training.devices",
+    "training.nodes",
+    "training.tensorboard",
+    "data.path",
+    "data.workers",
+    "data.store",
+    "data.evaluate_on",
+)
+
 
 def train(
     data: Annotated[
         str | None, typer.Argument(help="Folder of images, or a CSV file of paths and labels.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option("--recipe", "-r", help="A shipped recipe by name, or a YAML file.")
-    ] = "photos",
+        str | None,
+        typer.Option("--recipe", "-r", help="A shipped recipe by name, or a YAML file [photos]."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", metavar="FIELD=VALUE", help="Set any field of the recipe."),
@@ -51,11 +64,14 @@ def train(
 
     console = Console(quiet=quiet)
     if resume is not None:
-        if data is not None or output is not None or start_from is not None:
-            raise InvalidRecipe("--resume goes on with a run as it is; give it no other folder.")
+        if any(given is not None for given in (data, recipe, output, start_from)):
+            raise InvalidRecipe(
+                "--resume goes on with a run as it is; give it no data, recipe or other folder."
+            )
+        _require_resumable(settings or [])
         chosen, folder = Recipe.read(resume / RECIPE), resume
     else:
-        chosen = Recipe.read(recipe)
+        chosen = Recipe.read(recipe or "photos")
         folder = output or Path("runs") / chosen.name
     if data is not None:
         chosen = chosen.with_path(data)
@@ -75,3 +91,15 @@ def train(
     if report.set_aside:
         console.print(f"{len(report.set_aside)} files were set aside: {folder / 'set-aside.csv'}")
     console.print(f"Model, curves and evaluation: {folder}", highlight=False, soft_wrap=True)
+
+
+def _require_resumable(settings: list[str]) -> None:
+    """A run that goes on may take longer or run elsewhere, but not become another."""
+    from dnc.errors import InvalidRecipe
+
+    for setting in settings:
+        field = setting.partition("=")[0].strip()
+        if field not in MAY_CHANGE:
+            raise InvalidRecipe(
+                f"{field} cannot change in a run that is resumed; only {', '.join(MAY_CHANGE)} can."
+            )

@@ -105,13 +105,14 @@ class Images:
         return np.bincount(self.labels, minlength=len(self.classes)).astype(np.int64)
 
     def fingerprint(self) -> str:
-        """The SHA-256 of names, classes, and the files' sizes in bytes or the pixels themselves."""
+        """The SHA-256 of ids, names, classes, and the files' sizes in bytes or the pixels."""
         digest = hashlib.sha256()
         for position, (name, label) in enumerate(zip(self.names, self.labels, strict=True)):
             size = self._size_in_bytes(position)
             record = f"{len(name)}:{name}\0{self.classes[label]}\0{size}\0"
             # File names need not be text: surrogates stand for bytes that are not UTF-8.
             digest.update(record.encode("utf-8", "surrogatepass"))
+        digest.update(np.ascontiguousarray(self.ids).data)
         if self.pixels is not None:
             digest.update(repr(self.pixels.shape).encode())
             digest.update(np.ascontiguousarray(self.pixels).data)

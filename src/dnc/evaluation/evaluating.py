@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from dnc.data import Images, loader
+from dnc.data import BadFile, Images, loader
 from dnc.errors import InvalidData
 from dnc.evaluation.metrics import Tally
 from dnc.evaluation.pictures import confusion_figure, per_class_figure, reliability_figure
@@ -24,10 +24,12 @@ def evaluate(
     batch_size: int = 64,
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    on_bad_file: Callable[[BadFile], None] | None = None,
 ) -> Evaluation:
     """How well a recognizer does on images whose classes it knows by name.
 
-    `on_progress` is told how many batches are done, of how many.
+    `on_progress` is told how many batches are done, of how many; `on_bad_file` of each file that
+    could not be read, which then counts neither as right nor as wrong.
     """
     if not len(images):
         raise InvalidData(f"There are no images to evaluate on in {images.root}.")
@@ -41,6 +43,9 @@ def evaluate(
             tally.add(scores.float(), numbers[batch.labels].to(scores.device))
         if on_progress is not None:
             on_progress(done, len(batches))
+    if on_bad_file is not None:
+        for bad in batches.bad_files:
+            on_bad_file(bad)
     return tally.result(recognizer.classes)
 
 

@@ -1,12 +1,13 @@
 """The model that a recipe asks for, fresh or continued from a checkpoint."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from dnc.data import DataSplits, Images, Preprocessing
 from dnc.errors import InvalidModel, InvalidRecipe
-from dnc.models import NetworkInfo, backbone, classifier
+from dnc.models import Classifier, NetworkInfo, backbone, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.checkpoint import load
 from dnc.training.recipe import Recipe
@@ -22,6 +23,19 @@ def new_recognizer(recipe: Recipe, splits: DataSplits) -> Recognizer:
     if recipe.model.start_from is None:
         return _fresh(recipe, splits.train, notes=_notes(recipe, splits))
     return _continued(recipe, load(recipe.model.start_from), splits)
+
+
+def resumed_recognizer(recipe: Recipe, last: Path) -> Recognizer:
+    """The model of a run's last checkpoint, with room for the memory that is then restored."""
+    earlier = load(last)
+    model = earlier.model.with_classes(
+        len(earlier.classes),
+        kind=recipe.model.classifier,
+        settings=recipe.head.settings(recipe.training.batch_size),
+        generator=_seeded(recipe),
+    )
+    _apply_drop_path(model, earlier, recipe)
+    return replace(earlier, model=model.train())
 
 
 def preprocessing_of(
@@ -67,12 +81,14 @@ def _fresh(recipe: Recipe, images: Images, *, notes: dict[str, object]) -> Recog
 def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recognizer:
     assert splits.train is not None
     assert earlier.network is not None
+    recipe = recipe_in_truth(recipe, earlier.network)
     model = earlier.model.with_classes(
         len(splits.train.classes),
         kind=recipe.model.classifier,
         settings=recipe.head.settings(recipe.training.batch_size),
         generator=_seeded(recipe),
     )
+    _apply_drop_path(model, earlier, recipe)
     size = recipe.data.size or earlier.network.size
     grown = size / earlier.preprocessing.size
     resize = recipe.data.resize or round(earlier.preprocessing.resize * grown)
@@ -84,6 +100,27 @@ def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recog
         preprocessing=replace(earlier.preprocessing, size=size, resize=resize),
         notes=_notes(recipe, splits, came_from=earlier.notes),
     )
+
+
+def recipe_in_truth(recipe: Recipe, network: Network) -> Recipe:
+    """The recipe with the network that its checkpoint has brought, if it names one."""
+    if recipe.model.start_from is None:
+        return recipe
+    return recipe.with_network(
+        network.name, projection=network.projection, centring=network.centring
+    )
+
+
+def _apply_drop_path(model: Classifier, earlier: Recognizer, recipe: Recipe) -> None:
+    """Gives the network the recipe's stochastic depth, which is no part of its weights."""
+    if not recipe.model.drop_path:
+        return
+    assert earlier.network is not None
+    network, _ = backbone(
+        earlier.network.name, drop_path=recipe.model.drop_path, image_size=earlier.network.size
+    )
+    network.load_state_dict(model.backbone.state_dict())
+    model.backbone = network
 
 
 def _require_size(earlier: Recognizer, size: int) -> None:
@@ -109,6 +146,9 @@ def _notes(
     assert splits.train is not None
     data = {
         "kind": splits.kind,
+        "validation_share": recipe.data.validation_share,
+        "seed": recipe.training.seed,
+        "train_per_class": recipe.data.train_per_class,
         "training_images": len(splits.train),
         "fingerprint": splits.train.fingerprint(),
     }

@@ -17,7 +17,7 @@ from torch import Tensor
 from dnc import __version__
 from dnc.centroids import SubCentroidHead
 from dnc.data import Preprocessing
-from dnc.errors import DNCError, InvalidCheckpoint
+from dnc.errors import DNCError, InvalidCheckpoint, InvalidSetting
 from dnc.files import restore_folder, standing_folder, whole_folder
 from dnc.models import Classifier, HeadSettings
 from dnc.recognition import Recognizer
@@ -33,7 +33,7 @@ from dnc.training.state import (
 
 FORMAT = 1
 DESCRIPTION, WEIGHTS, TRAINING = "model.json", "model.safetensors", "training"
-BEST, LAST = Path("checkpoints/best"), Path("checkpoints/last")
+BEST, LAST, MODEL = Path("checkpoints/best"), Path("checkpoints/last"), Path("model")
 
 
 def describe(recognizer: Recognizer) -> dict[str, Any]:
@@ -83,6 +83,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
         path: the folder of a checkpoint or of a run of `dnc train` or `dnc fit`.
         device: where the model goes.
     """
+    place = _device(device)
     folder = checkpoint_folder(Path(path))
     described = read_description(folder)
     preprocessing = _preprocessing(described, folder)
@@ -91,7 +92,7 @@ def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
     model = rebuilt(described, shapes, folder, file_bytes=weights.stat().st_size)
     fill_(model, read_tensors(weights), folder)
     return Recognizer(
-        model=model.eval().to(device),
+        model=model.eval().to(place),
         network=described.network,
         classes=described.classes,
         preprocessing=preprocessing,
@@ -99,9 +100,19 @@ def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
     )
 
 
+def _device(device: torch.device | str) -> torch.device:
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        told = str(error).splitlines()[0]
+        raise InvalidSetting(f"The device {device} cannot be used: {told}") from error
+    return place
+
+
 def checkpoint_folder(path: Path) -> Path:
     """The folder of a checkpoint, given itself or the run it belongs to."""
-    for place in (path, path / "model", path / BEST, path / LAST):
+    for place in (path, path / MODEL, path / BEST, path / LAST):
         try:
             folder = standing_folder(place)
             if (folder / DESCRIPTION).is_file():
@@ -180,10 +191,11 @@ class Checkpoints(Callback):
         if is_best:
             self.best = float(accuracy)  # type: ignore[arg-type]
         last, best = self.folder / LAST, self.folder / BEST
-        trainer.save_checkpoint(last)
+        # The best first: if the process dies in between, the epoch is run and saved once more.
+        trainer.save_checkpoint(best if is_best else last)
         if is_best and trainer.is_global_zero:
-            with whole_folder(best) as folder:
-                for file in last.iterdir():
+            with whole_folder(last) as folder:
+                for file in best.iterdir():
                     _link_or_copy(file, folder / file.name)
 
 

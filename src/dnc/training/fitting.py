@@ -22,7 +22,10 @@ from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
 from dnc.training.checkpoint import load, save
 from dnc.training.listing import write_listing, write_set_aside
+from dnc.training.results import part_to_evaluate
 from dnc.training.state import read_tensors, write_tensors
+
+DEFAULT_NETWORK = "efficientnet-lite0"
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ def fit_folder(
     if splits.train is None or not len(splits.train):
         raise InvalidData(f"{data} ({splits.kind}) has no images to take the cases from.")
     if start_from is not None:
+        if size is not None or weights is not None or network != DEFAULT_NETWORK:
+            raise InvalidSetting("--from brings its network; give no --network, --weights, --size.")
         model, spec, preprocessing = network_of_checkpoint(start_from)
     else:
         model, spec, preprocessing = frozen_network(network, pretrained=weights or True, size=size)
@@ -99,14 +104,23 @@ def fit_folder(
         model, splits.train, preprocessing, cache=cache, workers=workers, on_progress=on_progress
     )
     settings = HeadSettings(subcentroids=subcentroids, assign=assign)
-    recognizer = fit(model.cpu(), spec, preprocessing, splits, features, settings=settings)
-    parts = {"test": splits.test, "validation": splits.validation, "train": splits.train}
-    name, images = next((name, part) for name, part in parts.items() if part is not None)
-    evaluation = evaluate(recognizer.to(device), images, workers=workers)
+    recognizer = fit(
+        model.cpu(),
+        spec,
+        preprocessing,
+        splits,
+        features,
+        settings=settings,
+        validation_share=validation_share if splits.validation is not None else 0.0,
+        seed=seed,
+    )
+    name, images = part_to_evaluate(splits, data)
+    found = [*splits.set_aside, *features.bad_files]
+    evaluation = evaluate(recognizer.to(device), images, workers=workers, on_bad_file=found.append)
     recognizer.notes["results"] = {name: evaluation.top1}
     save(recognizer.to("cpu"), output / "model")
     write_evaluation(evaluation, output / "evaluation" / name)
-    set_aside = (*splits.set_aside, *features.bad_files)
+    set_aside = tuple(dict.fromkeys(found))
     write_listing(splits, output / "files.csv")
     write_set_aside(set_aside, output / "set-aside.csv")
     head = recognizer.model.head
@@ -123,6 +137,8 @@ def fit(
     features: Features,
     *,
     settings: HeadSettings,
+    validation_share: float = 0.0,
+    seed: int = 0,
 ) -> Recognizer:
     """A recognizer whose sub-centroids are the clusters of the features, found to convergence.
 
@@ -153,6 +169,9 @@ def fit(
         "fit": {"rounds": int(clusters.n_iter_), "dnc": __version__},
         "data": {
             "kind": splits.kind,
+            "validation_share": validation_share,
+            "seed": seed,
+            "train_per_class": None,
             "training_images": len(splits.train),
             "fingerprint": splits.train.fingerprint(),
         },

@@ -60,6 +60,7 @@ class History(Callback):
         self.began = time.perf_counter()
         self.loss_sum: torch.Tensor | float = 0.0
         self.was_collapsed = False
+        self.validated = False
         self._count_anew()
 
     @property
@@ -102,6 +103,10 @@ class History(Callback):
         if inside and (batch_idx + 1) % self.every == 0:
             self._add(trainer, pl_module)
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Remembers that the next row has something to say of the validation images."""
+        self.validated = True
+
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Adds the epoch's row, writes the table and draws it."""
         self._add(trainer, pl_module)
@@ -110,14 +115,15 @@ class History(Callback):
                 curves_figure(self.rows).savefig(unfinished, dpi=110, format="png")
 
     def _add(self, trainer: Trainer, module: Any) -> None:
-        metrics = trainer.callback_metrics
+        metrics = trainer.callback_metrics if self.validated else {}
+        self.validated = False
         row = Row(
             epoch=trainer.current_epoch + 1,
             step=trainer.global_step,
             seconds=round(self.seconds, 3),
             images_per_second=round(self.images_per_second, 2),
             learning_rate=float(trainer.optimizers[0].param_groups[0]["lr"]),
-            train_loss=float(self.loss_sum) / max(self.batches, 1),
+            train_loss=self._mean_loss(trainer, module),
             val_top1=_value(metrics, "val/top1"),
             val_loss=_value(metrics, "val/loss"),
             **self._health(trainer, module.model.head),
@@ -127,6 +133,11 @@ class History(Callback):
             logger.log_metrics(_numbers(row), step=trainer.global_step)
         if trainer.is_global_zero:
             write_rows(self.rows, self.folder / "metrics.csv")
+
+    def _mean_loss(self, trainer: Trainer, module: LightningModule) -> float:
+        """Mean over the batches of this epoch and over the processes."""
+        mean = torch.as_tensor(self.loss_sum, device=module.device) / max(self.batches, 1)
+        return float(trainer.strategy.reduce(mean, reduce_op="mean"))
 
     def _health(self, trainer: Trainer, head: torch.nn.Module) -> dict[str, Any]:
         if not isinstance(head, SubCentroidHead):

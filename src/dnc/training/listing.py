@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import TextIO
 
 from dnc.data import BadFile, DataSplits
 from dnc.files import whole_file
@@ -11,7 +12,7 @@ def write_listing(splits: DataSplits, path: Path) -> None:
     """Writes which image has which id, label and part, so that a case leads back to its file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as unfinished, _table(unfinished) as file:
         table = csv.writer(file)
         table.writerow(["id", "file", "label", "part"])
         for part, images in parts.items():
@@ -26,7 +27,20 @@ def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
     """Writes the files that could not be read and why; no file if there are none."""
     if not files:
         return
-    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as unfinished, _table(unfinished) as file:
         table = csv.writer(file)
         table.writerow(["file", "reason"])
         table.writerows((bad.path, bad.reason) for bad in files)
+
+
+def read_set_aside(path: Path) -> tuple[BadFile, ...]:
+    """What `write_set_aside` wrote; nothing if there is no such file."""
+    if not path.is_file():
+        return ()
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(BadFile(row["file"], row["reason"]) for row in csv.DictReader(file))
+
+
+def _table(path: Path) -> TextIO:
+    # Names of files need not be text.
+    return path.open("w", newline="", encoding="utf-8", errors="backslashreplace")

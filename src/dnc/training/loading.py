@@ -6,6 +6,8 @@ from lightning.pytorch import LightningDataModule
 from torch import device
 
 from dnc.data import BadFile, Batch, DataSplits, Images, Loader, Preprocessing, loader
+from dnc.data.disk import default_workers
+from dnc.errors import InvalidRecipe
 from dnc.training.recipe import Recipe
 
 
@@ -65,7 +67,15 @@ class RunData(LightningDataModule):
     def _loader(self, images: Images, *, training: bool) -> Loader:
         trainer, recipe = self.trainer, self.recipe
         assert trainer is not None
-        batch_size = max(1, recipe.training.batch_size // trainer.world_size)
+        batch_size, left = divmod(recipe.training.batch_size, trainer.world_size)
+        if left or batch_size < 2:
+            raise InvalidRecipe(
+                f"training.batch_size is {recipe.training.batch_size} for {trainer.world_size} "
+                "processes together; each needs the same number of images, two or more."
+            )
+        workers = recipe.data.workers
+        if workers is None and trainer.num_devices > 1:  # they share the cores of the machine
+            workers = max(1, default_workers() // trainer.num_devices)
         made = loader(
             images,
             self.preprocessing,
@@ -77,7 +87,7 @@ class RunData(LightningDataModule):
             seed=recipe.training.seed,
             rank=trainer.global_rank,
             world=trainer.world_size,
-            workers=recipe.data.workers,
+            workers=workers,
             store=recipe.data.store,
         )
         self.loaders.append(made)

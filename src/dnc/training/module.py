@@ -48,7 +48,7 @@ class TrainingModule(LightningModule):
             self.averaged.requires_grad_(False)
         self.tally = Tally(len(recognizer.classes))
         self.evaluation: Evaluation | None = None
-        self.waiting: list[tuple[Tensor, Batch]] = []
+        self.waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self.resumed_from: dict[str, Any] | None = None
         # DDP would overwrite each process's share of the memory with the first one's.
         exempt_from_broadcast(self)
@@ -96,11 +96,14 @@ class TrainingModule(LightningModule):
         by_step = torch.optim.lr_scheduler.LambdaLR(made, factor)
         return {"optimizer": made, "lr_scheduler": {"scheduler": by_step, "interval": "step"}}
 
-    def on_fit_start(self) -> None:
-        """Divides the memory among the processes and goes on from where a run was left."""
+    def configure_model(self) -> None:
+        """Divides the memory among the processes, before it goes to any device."""
         head = self.model.head
         if isinstance(head, SubCentroidHead):
             head.divide()
+
+    def on_fit_start(self) -> None:
+        """Goes on from where a run was left."""
         if self.resumed_from is not None:
             self._set_random_state(self.resumed_from["random_states"])
             self.resumed_from = None
@@ -113,10 +116,8 @@ class TrainingModule(LightningModule):
         features = self.model.features(batch.images)
         scores = self.model.head(features)
         losses = _losses(scores, batch, self.recipe.optimizer.label_smoothing)
-        self.waiting.append((features.detach(), batch))
-        loss = losses.mean() * share
-        self.log("train/loss", losses.detach().mean(), batch_size=len(batch.labels))
-        return loss
+        self._keep(features.detach(), batch)
+        return losses.mean() * share
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_index: int) -> None:
         """After the optimizer's step: the head absorbs the rows that carry one label (Eq. 6, 8)."""
@@ -178,16 +179,25 @@ class TrainingModule(LightningModule):
         """A loss of nothing that still reaches every parameter, so that no process waits."""
         return torch.stack([p.sum() for p in self.model.parameters() if p.requires_grad]).sum() * 0
 
+    def _keep(self, features: Tensor, batch: Batch) -> None:
+        """Keeps what the head absorbs after the step; rows with two labels are left out."""
+        head = self.model.head
+        if isinstance(head, SubCentroidHead):
+            counts = batch.single_label
+            if self.recipe.training.precision == "16-mixed":
+                # Where float16 overflows, the step is skipped and the scale lowered.
+                counts = counts & features.isfinite().all(dim=1)
+                features = features.nan_to_num()
+            labels = batch.labels.masked_fill(~counts, head.ignore_index)
+            self.waiting.append((features, labels, batch.ids))
+
     def _waiting_rows(self, head: SubCentroidHead) -> tuple[Tensor, Tensor, Tensor]:
-        """Features, labels and ids of the step's batches; rows with two labels are left out."""
+        """Features, labels and ids of the step's batches."""
         if not self.waiting:  # the other processes count on this one to take part all the same
             none = torch.zeros(0, dtype=torch.long, device=self.device)
             return torch.zeros(0, head.dim, device=self.device), none, none
-        features, batches = zip(*self.waiting, strict=True)
-        labels = [
-            batch.labels.masked_fill(~batch.single_label, head.ignore_index) for batch in batches
-        ]
-        return torch.cat(features), torch.cat(labels), torch.cat([batch.ids for batch in batches])
+        features, labels, ids = zip(*self.waiting, strict=True)
+        return torch.cat(features), torch.cat(labels), torch.cat(ids)
 
     def _step_was_taken(self, batch_index: int) -> bool:
         last = batch_index + 1 == self.trainer.num_training_batches

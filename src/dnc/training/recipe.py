@@ -51,6 +51,9 @@ class Data(Section):
     )
     train_per_class: Count | None = Field(None, description="use only so many images of a class")
     download: bool = Field(False, description="fetch a published data set that is not there yet")
+    check: bool = Field(
+        True, description="look at the header of each file first; takes minutes for a million"
+    )
     size: Count | None = Field(None, description="pixels of a side; the network's own if left out")
     resize: Count | None = Field(
         None, description="shorter side before the central crop in evaluation"
@@ -197,7 +200,9 @@ class Training(Section):
     """The run."""
 
     epochs: Count = Field(100, description="passes over the training images")
-    batch_size: Count = Field(128, description="of all processes together")
+    batch_size: Annotated[int, Field(ge=2, le=10**7)] = Field(
+        128, description="of all processes together"
+    )
     accumulate: Count = Field(1, description="batches for one step, as one batch")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="same seed, same numbers")
     precision: Literal["32-true", "16-mixed", "bf16-mixed"] = Field(
@@ -279,6 +284,21 @@ class Recipe(Section):
     def with_start(self, checkpoint: str) -> "Recipe":
         """The recipe with the network of a checkpoint."""
         return self._with("model", "start_from", checkpoint)
+
+    def with_network(self, name: str, *, projection: int | None, centring: bool) -> "Recipe":
+        """The recipe as it is in truth once a checkpoint has brought its own network."""
+        brought = {"network": name, "projection": projection, "centring": centring}
+        model = self.model.model_copy(update={**brought, "pretrained": False})
+        return self.model_copy(update={"model": model})
+
+    def with_absolute_paths(self) -> "Recipe":
+        """The recipe with paths that mean the same from every folder."""
+        tree = self.model_dump()
+        for section, field in (("data", "path"), ("model", "start_from")):
+            path = tree[section][field]
+            if path is not None:
+                tree[section][field] = str(Path(path).absolute())
+        return self.from_tree(tree)
 
     def to_yaml(self, *, whole: bool = False) -> str:
         """The recipe as a file: what differs from the defaults, or all of it."""

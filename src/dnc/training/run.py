@@ -8,43 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from lightning.pytorch import Callback, Trainer, seed_everything
+from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
-from dnc.data import BadFile, DataSplits, Images, open_data
+from dnc.data import BadFile, DataSplits, open_data
 from dnc.errors import InvalidData, InvalidRecipe
-from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.files import restore_folder
 from dnc.recognition import Recognizer
-from dnc.training.building import new_recognizer
-from dnc.training.checkpoint import (
-    BEST,
-    LAST,
-    CheckpointFolders,
-    Checkpoints,
-    load,
-    read_description,
-    save,
-)
+from dnc.training.building import new_recognizer, recipe_in_truth, resumed_recognizer
+from dnc.training.checkpoint import LAST, CheckpointFolders, Checkpoints, read_description
 from dnc.training.history import History
-from dnc.training.listing import write_listing, write_set_aside
+from dnc.training.listing import read_set_aside, write_listing, write_set_aside
 from dnc.training.loading import RunData
 from dnc.training.module import TrainingModule
 from dnc.training.progress import RunProgress
 from dnc.training.recipe import Recipe
+from dnc.training.results import Result, evaluation_sets, kept_results
 
 RECIPE = "recipe.yaml"
-MODEL = "model"
-
-
-@dataclass(frozen=True)
-class Result:
-    """An evaluation and the images that it is of."""
-
-    images: str
-    evaluation: Evaluation
 
 
 @dataclass(frozen=True)
@@ -81,30 +64,40 @@ def train(
     first = getattr(rank_zero_only, "rank", 0) == 0
     if first:
         _require_free(folder, resume=resume)
+    _require_hardware(recipe)
+    recipe = recipe.with_absolute_paths()
     seed_everything(recipe.training.seed, verbose=False)
-    splits = opened(recipe, console)
-    recognizer = new_recognizer(recipe, splits)
+    splits = opened(recipe, console if first else Console(quiet=True))
     last = folder / LAST
     restore_folder(last)
     resumed = resume and last.is_dir()
     if resumed:
         _require_same_data(splits, last)
-    if first:
-        folder.mkdir(parents=True, exist_ok=True)
-        recipe.write(folder / RECIPE)
-        write_listing(splits, folder / "files.csv")
-        console.print(_summary(recognizer, splits, recipe), highlight=False)
+    recognizer = resumed_recognizer(recipe, last) if resumed else new_recognizer(recipe, splits)
+    assert recognizer.network is not None
+    recipe = recipe_in_truth(recipe, recognizer.network)
+    sets = evaluation_sets(recipe, splits, recognizer)
     data = RunData(recipe, splits, recognizer.preprocessing)
     module = TrainingModule(recognizer, recipe)
     history = History(folder, warn=lambda text: console.print(f"Warning: {text}", style="yellow"))
     with _quiet_engine():
-        trainer = _trainer(recipe, folder, [history, RunProgress(console, history)])
+        trainer = _trainer(
+            recipe, folder, [history, RunProgress(console, history), SetAside(folder, data)]
+        )
+        if first:
+            folder.mkdir(parents=True, exist_ok=True)
+            recipe.write(folder / RECIPE)
+            write_listing(splits, folder / "files.csv")
+            console.print(_summary(recognizer, splits, recipe), highlight=False)
         trainer.fit(module, data, ckpt_path=last if resumed else None)
     if not trainer.is_global_zero:
         return None
-    set_aside = (*splits.set_aside, *data.bad_files)
+    found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder, trainer.world_size)]
+    device = str(trainer.strategy.root_device)
+    results = kept_results(folder, recipe, sets, device=device, on_bad_file=found.append)
+    set_aside = tuple(dict.fromkeys(found))
     write_set_aside(set_aside, folder / "set-aside.csv")
-    return RunReport(folder, _results(folder, recipe, splits, console), set_aside)
+    return RunReport(folder, results, set_aside)
 
 
 def opened(recipe: Recipe, console: Console) -> DataSplits:
@@ -121,6 +114,7 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
         seed=recipe.training.seed,
         train_per_class=settings.train_per_class,
         download=settings.download,
+        check=settings.check,
     )
     if splits.train is None or not len(splits.train):
         raise InvalidData(
@@ -153,11 +147,40 @@ def _require_same_data(splits: DataSplits, last: Path) -> None:
         )
 
 
+class SetAside(Callback):
+    """Collects the files that the processes of a run could not read, through small files."""
+
+    def __init__(self, folder: Path, data: RunData) -> None:
+        self.folder = folder
+        self.data = data
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Writes this process's share and waits for the others'."""
+        write_set_aside(self.data.bad_files, self.share(self.folder, trainer.global_rank))
+        trainer.strategy.barrier()
+
+    @staticmethod
+    def share(folder: Path, rank: int) -> Path:
+        """Where one process writes what it found."""
+        return folder / f"set-aside-{rank}.csv"
+
+    @classmethod
+    def found(cls, folder: Path, processes: int) -> list[BadFile]:
+        """What all have found; their files are removed."""
+        found: list[BadFile] = []
+        for rank in range(processes):
+            share = cls.share(folder, rank)
+            found += read_set_aside(share)
+            share.unlink(missing_ok=True)
+        return found
+
+
 def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer:
     settings = recipe.training
-    one_process = settings.accelerator == "cpu" or not _has_accelerator()
-    devices: int | str = 1 if settings.devices == "auto" and one_process else settings.devices
-    loggers = [TensorBoardLogger(folder, name="", version="tensorboard")]
+    several = settings.accelerator in ("auto", "gpu") and torch.cuda.is_available()
+    devices = settings.devices
+    if devices == "auto":
+        devices = torch.cuda.device_count() if several else 1
     return Trainer(
         accelerator=settings.accelerator,
         devices=devices,
@@ -171,41 +194,13 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
         num_sanity_val_steps=0,
         callbacks=[*callbacks, Checkpoints(folder)],
         plugins=[CheckpointFolders()],
-        logger=loggers if settings.tensorboard else False,
+        logger=_loggers(folder) if settings.tensorboard else False,
         default_root_dir=folder,
         use_distributed_sampler=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-
-
-def _results(
-    folder: Path, recipe: Recipe, splits: DataSplits, console: Console
-) -> tuple[Result, ...]:
-    """Evaluates the best checkpoint, or the last where nothing was validated, and keeps it."""
-    restore_folder(folder / BEST)
-    recognizer = load(folder / (BEST if (folder / BEST).is_dir() else LAST))
-    sets: dict[str, Images] = {}
-    if splits.test is not None:
-        sets["test"] = splits.test
-    elif splits.validation is not None:
-        sets["validation"] = splits.validation
-    for given in recipe.data.evaluate_on:
-        kind, equals, path = given.partition("=")
-        further = open_data(path if equals else kind, kind=kind if equals else None)
-        images = further.test or further.validation or further.train
-        assert images is not None
-        sets[given] = images
-    results = []
-    for name, images in sets.items():
-        evaluation = evaluate(recognizer, images, batch_size=recipe.training.batch_size)
-        write_evaluation(evaluation, folder / "evaluation" / _file_name(name))
-        results.append(Result(name, evaluation))
-    notes = {"results": {result.images: result.evaluation.top1 for result in results}}
-    recognizer.notes.update(notes)
-    save(recognizer, folder / MODEL)
-    return tuple(results)
 
 
 def _summary(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> str:
@@ -220,12 +215,29 @@ def _summary(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> str:
     )
 
 
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in name)
+def _loggers(folder: Path) -> list[TensorBoardLogger]:
+    try:
+        return [TensorBoardLogger(folder, name="", version="tensorboard")]
+    except ModuleNotFoundError as error:
+        raise InvalidRecipe(
+            "training.tensorboard needs TensorBoard; install it with "
+            "pip install 'deep-nearest-centroids[tensorboard]', or leave the field out."
+        ) from error
 
 
-def _has_accelerator() -> bool:
-    return torch.cuda.is_available() or torch.backends.mps.is_available()
+def _require_hardware(recipe: Recipe) -> None:
+    wanted = recipe.training.accelerator
+    missing = {
+        "gpu": not torch.cuda.is_available(),
+        "mps": not torch.backends.mps.is_available(),
+    }
+    if missing.get(wanted):
+        raise InvalidRecipe(
+            f"training.accelerator is {wanted}, which this machine has not (or not for this build "
+            "of torch); auto takes what there is."
+        )
+    if torch.backends.mps.is_available() and recipe.training.devices not in ("auto", 1):
+        raise InvalidRecipe("training.devices must be 1 on a Mac.")
 
 
 @contextmanager

@@ -1,0 +1,110 @@
+"""What a finished run is measured on, and what is kept of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dnc.data import BadFile, DataSplits, Images, open_data
+from dnc.errors import InvalidData
+from dnc.evaluation import Evaluation, evaluate, write_evaluation
+from dnc.files import restore_folder
+from dnc.recognition import Recognizer, class_map
+from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
+from dnc.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Result:
+    """An evaluation and the images that it is of."""
+
+    images: str
+    evaluation: Evaluation
+
+
+def evaluation_sets(
+    recipe: Recipe, splits: DataSplits, recognizer: Recognizer
+) -> dict[str, Images]:
+    """The test images, or else the validation images, and the recipe's further sets.
+
+    Opened before the training, so that a set that is not there does not end a run of days.
+    """
+    sets: dict[str, Images] = {}
+    for name, part in (("test", splits.test), ("validation", splits.validation)):
+        if part is not None and not sets:
+            sets[name] = part
+    for given in recipe.data.evaluate_on:
+        kind, equals, path = given.partition("=")
+        further = open_data(
+            path if equals else kind, kind=kind if equals else None, validation_share=0.0
+        )
+        sets[given] = part_to_evaluate(further, given)[1]
+        class_map(recognizer, sets[given].classes)
+    return sets
+
+
+def part_to_evaluate(splits: DataSplits, where: object) -> tuple[str, Images]:
+    """The test images if there are any, else the validation images, else the training images."""
+    parts = {"test": splits.test, "validation": splits.validation, "train": splits.train}
+    for name, images in parts.items():
+        if images is not None and len(images):
+            return name, images
+    raise InvalidData(f"{where} ({splits.kind}) has no images to evaluate on.")
+
+
+def split_of_training(recognizer: Recognizer, path: Path, *, kind: str | None) -> DataSplits:
+    """A data set as it was split when the model was trained on it; else all of it as it is."""
+    whole = open_data(path, kind=kind, validation_share=0.0)
+    known = recognizer.notes.get("data")
+    if whole.test is None and whole.validation is None and isinstance(known, dict):
+        share, seed = known.get("validation_share"), known.get("seed")
+        if isinstance(share, float) and 0 < share < 1 and type(seed) is int and seed >= 0:
+            most = known.get("train_per_class")
+            split = open_data(
+                path,
+                kind=kind,
+                validation_share=share,
+                seed=seed,
+                train_per_class=most if type(most) is int and most > 0 else None,
+            )
+            if split.train is not None and was_trained_on(recognizer, split.train):
+                return split
+    return whole
+
+
+def was_trained_on(recognizer: Recognizer, images: Images) -> bool:
+    """Whether these are the very images that the model was trained on."""
+    known = recognizer.notes.get("data")
+    return isinstance(known, dict) and known.get("fingerprint") == images.fingerprint()
+
+
+def kept_results(
+    folder: Path,
+    recipe: Recipe,
+    sets: dict[str, Images],
+    *,
+    device: str,
+    on_bad_file: Callable[[BadFile], None],
+) -> tuple[Result, ...]:
+    """Keeps the best checkpoint, or the last where nothing was validated, and evaluates it."""
+    restore_folder(folder / BEST)
+    chosen = folder / (BEST if (folder / BEST).is_dir() else LAST)
+    recognizer = load(chosen, device=device)
+    save(recognizer, folder / MODEL)
+    results: list[Result] = []
+    for name, images in sets.items():
+        evaluation = evaluate(
+            recognizer,
+            images,
+            batch_size=recipe.training.batch_size,
+            workers=recipe.data.workers,
+            on_bad_file=on_bad_file,
+        )
+        write_evaluation(evaluation, folder / "evaluation" / _file_name(name))
+        results.append(Result(name, evaluation))
+        recognizer.notes["results"] = {result.images: result.evaluation.top1 for result in results}
+        save(recognizer, folder / MODEL)
+    return tuple(results)
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in name)
