@@ -3,26 +3,33 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dnc.centroids import Decision, Health, SubCentroidHead, kmeans, sinkhorn
-from dnc.estimator import NearestSubCentroids
-from dnc.explanation.anchors import Anchors, anchors
-
 if TYPE_CHECKING:
+    from dnc.centroids import Decision, Health, SubCentroidHead, kmeans, sinkhorn
+    from dnc.estimator import NearestSubCentroids
+    from dnc.explanation.anchors import Anchors, anchors
     from dnc.models import Classifier, HeadSettings, convert
     from dnc.recognition import Prediction, Recognizer
     from dnc.training.checkpoint import load, save
 
 __version__ = "0.1.0"
 
-# What takes timm and Lightning is imported when it is first used: they take seconds.
+# Imported when first used: torch, timm and Lightning take seconds, `dnc --help` should not.
 _LATER = {
+    "Anchors": "dnc.explanation.anchors",
     "Classifier": "dnc.models",
+    "Decision": "dnc.centroids",
     "HeadSettings": "dnc.models",
+    "Health": "dnc.centroids",
+    "NearestSubCentroids": "dnc.estimator",
     "Prediction": "dnc.recognition",
     "Recognizer": "dnc.recognition",
+    "SubCentroidHead": "dnc.centroids",
+    "anchors": "dnc.explanation.anchors",
     "convert": "dnc.models",
+    "kmeans": "dnc.centroids",
     "load": "dnc.training.checkpoint",
     "save": "dnc.training.checkpoint",
+    "sinkhorn": "dnc.centroids",
 }
 
 __all__ = [

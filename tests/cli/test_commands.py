@@ -40,6 +40,16 @@ def test_fit_makes_a_model_that_knows_what_was_drawn(model):
     assert (model / "files.csv").is_file()
 
 
+def test_the_image_behind_each_case_is_one_of_its_class(images, model):
+    with (model / "cases.csv").open(encoding="utf-8") as file:
+        cases = list(csv.DictReader(file))
+    assert len(cases) == 6
+    for case in cases:
+        assert (images / case["file"]).parent.name == case["case"].partition("#")[0]
+        assert int(case["images"]) > 0
+        assert -1 <= float(case["similarity"]) <= 1
+
+
 def test_fit_again_uses_the_features_it_has(images, model):
     cache = model.parent / "c"
     before = [(file.name, file.stat().st_mtime_ns) for file in cache.iterdir()]

@@ -23,10 +23,14 @@ def new_bar(console: Console) -> Progress:
 @contextmanager
 def counted(console: Console, what: str) -> Iterator[Told]:
     """A function to be told how much is done, of how much; it moves a bar."""
-    with new_bar(console) as bar:
-        task = bar.add_task(what, total=None)
+    bar = new_bar(console)
+    task = bar.add_task(what, total=None)
 
-        def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+    def told(done: int, total: int) -> None:
+        bar.start()  # only now: an error before is no progress
+        bar.update(task, completed=done, total=total)
 
+    try:
         yield told
+    finally:
+        bar.stop()

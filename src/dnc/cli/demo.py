@@ -1,7 +1,7 @@
 """`dnc demo`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -9,7 +9,9 @@ from rich.progress import TaskID
 from rich.table import Table
 
 from dnc.cli.bars import new_bar
-from dnc.demo import DemoReport, run_demo
+
+if TYPE_CHECKING:
+    from dnc.demo import DemoReport
 
 
 def demo(
@@ -28,6 +30,8 @@ def demo(
 
     Needs no download and takes less than a minute.
     """
+    from dnc.demo import run_demo
+
     console = Console(quiet=quiet)
     with new_bar(console) as progress:
         tasks: dict[str, TaskID] = {}
@@ -41,7 +45,7 @@ def demo(
     _print_report(console, report)
 
 
-def _print_report(console: Console, report: DemoReport) -> None:
+def _print_report(console: Console, report: "DemoReport") -> None:
     table = Table(title=f"{report.test_images} handwritten digits never seen in training")
     table.add_column("method")
     for column in ("accuracy", "seconds", "stored vectors"):

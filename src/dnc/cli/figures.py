@@ -5,31 +5,33 @@ from rich.table import Table
 
 from dnc.evaluation import Evaluation
 
-COLUMNS = ("images", "number", "top 1", "top 5", "balanced", "calibration error")
-
 
 def evaluation_table(title: str, evaluations: dict[str, Evaluation]) -> Table:
     """A row for each set of images."""
+    has_top5 = any(evaluation.top5 is not None for evaluation in evaluations.values())
     table = Table(title=title)
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "images" else "right")
+    table.add_column("images")
+    for column in ("number", "top 1", *(("top 5",) if has_top5 else ()), "mean recall"):
+        table.add_column(column, justify="right")
+    table.add_column("calibration error", justify="right")
     for name, evaluation in evaluations.items():
+        top5 = "" if evaluation.top5 is None else _percent(evaluation.top5)
         table.add_row(
             name,
             f"{evaluation.images:,}",
             _percent(evaluation.top1),
-            "" if evaluation.top5 is None else _percent(evaluation.top5),
+            *((top5,) if has_top5 else ()),
             _percent(evaluation.mean_recall),
-            f"{evaluation.calibration.error:.3f}",
+            _percent(evaluation.calibration.error),
         )
     return table
 
 
 def print_weakest(console: Console, evaluation: Evaluation, *, limit: int = 5) -> None:
     """The classes that are recognised worst, and the most frequent mistakes."""
-    with_images = [result for result in evaluation.per_class if result.images]
-    weakest = sorted(with_images, key=lambda result: result.recall)[:limit]
-    if evaluation.top1 == 1 or not weakest:
+    mistaken = [result for result in evaluation.per_class if result.images and result.recall < 1]
+    weakest = sorted(mistaken, key=lambda result: result.recall)[:limit]
+    if not weakest:
         return
     told = ", ".join(f"{result.name} {_percent(result.recall)}" for result in weakest)
     console.print(f"Weakest classes: {told}", highlight=False, markup=False)

@@ -32,7 +32,7 @@ def models(
         raise InvalidModel(f"timm has no network like {pattern!r}; patterns use * and ?.")
     table = Table(title="Networks; parameters in millions, without the classifier")
     table.add_column("name", no_wrap=True, min_width=20)
-    for column in ("features", "pixels", "parameters", "paper, DNC", "paper, softmax"):
+    for column in ("dim", "pixels", "here", "paper, DNC", "paper, softmax"):
         table.add_column(column, justify="right")
     reported: dict[tuple[str, str], set[str]] = {}
     for fact in paper_parameters():
@@ -76,7 +76,10 @@ def recipes(
     if name is not None:
         typer.echo(Recipe.read(name).to_yaml(whole=True), nl=False)
     elif fields:
-        table = Table("field", "default", "")
+        table = Table()
+        table.add_column("field", no_wrap=True, min_width=30)
+        table.add_column("default")
+        table.add_column("meaning")
         for field in recipe_fields():
             table.add_row(field.name, str(field.default), field.description)
         console.print(table)

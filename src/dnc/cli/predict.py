@@ -49,6 +49,8 @@ def predict(
     paths: Iterable[Path] = image_paths(images, sys.stdin)
     if "-" not in images:
         paths = list(paths)  # what is missing is told before anything is written
+        if not paths:
+            raise InvalidInput(f"There are no images in {', '.join(images)}.")
     recognizer = load(checkpoint, device=device)
     made = failed = 0
     with _opened(output) as file:

@@ -68,6 +68,8 @@ def train(
             raise InvalidRecipe(
                 "--resume goes on with a run as it is; give it no data, recipe or other folder."
             )
+        if not (resume / RECIPE).is_file():
+            raise InvalidRecipe(f"{resume} holds no run to resume: it has no {RECIPE}.")
         _require_resumable(settings or [])
         chosen, folder = Recipe.read(resume / RECIPE), resume
     else:

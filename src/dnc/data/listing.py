@@ -68,11 +68,11 @@ def splits_of(
     usable = [position for position in range(len(files)) if position not in bad]
     aside = (*listing.set_aside, *(BadFile(files[i].name, reason) for i, reason in bad.items()))
     if not usable:
-        found = f"{len(files)} image files" if files else "no image file"
+        found = f"{len(aside)} image files, none of which can be used" if aside else "no image file"
         example = f" (the first: {aside[0].path}: {aside[0].reason})" if aside else ""
         raise InvalidData(
-            f"{listing.root}: {found} found, none of which can be used{example}. Expected are "
-            "images in a folder for each class, or one of the published data sets."
+            f"{listing.root} has {found}{example}. Expected are images in a folder for each class, "
+            "or one of the published data sets."
         )
     classes = listing.classes or _classes_with_images([files[i] for i in usable])
     label_of = {name: label for label, name in enumerate(classes)}

@@ -21,7 +21,7 @@ from dnc.models import Classifier, HeadSettings, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
 from dnc.training.checkpoint import load, save
-from dnc.training.listing import write_listing, write_set_aside
+from dnc.training.listing import write_cases, write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
 from dnc.training.state import read_tensors, write_tensors
 
@@ -86,6 +86,8 @@ def fit_folder(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> FitReport:
     """Makes a classifier of images with a network as it is, writes and evaluates it."""
+    if not data.exists() and kind != "digits":
+        raise InvalidData(f"There is no file or folder {data}.")
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
     splits = open_data(data, kind=kind, validation_share=0.0)
@@ -122,6 +124,7 @@ def fit_folder(
     write_evaluation(evaluation, output / "evaluation" / name)
     set_aside = tuple(dict.fromkeys(found))
     write_listing(splits, output / "files.csv")
+    write_cases(recognizer, splits, features, output / "cases.csv")
     write_set_aside(set_aside, output / "set-aside.csv")
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)

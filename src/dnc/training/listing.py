@@ -2,10 +2,18 @@
 
 import csv
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+import torch
+
+from dnc.centroids import SubCentroidHead, normalised
+from dnc.centroids.update import nearest_rows
 from dnc.data import BadFile, DataSplits
 from dnc.files import whole_file
+from dnc.recognition import Recognizer
+
+if TYPE_CHECKING:
+    from dnc.training.fitting import Features
 
 
 def write_listing(splits: DataSplits, path: Path) -> None:
@@ -31,6 +39,30 @@ def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
         table = csv.writer(file)
         table.writerow(["file", "reason"])
         table.writerows((bad.path, bad.reason) for bad in files)
+
+
+def write_cases(
+    recognizer: Recognizer, splits: DataSplits, features: "Features", path: Path
+) -> None:
+    """Writes the training image nearest to each case, and how many images the case stands for."""
+    head = recognizer.model.head
+    assert isinstance(head, SubCentroidHead)
+    with torch.no_grad():
+        rows = normalised(recognizer.model.centring(features.rows))
+    nearest, similarity = nearest_rows(head.centroids, rows, features.labels)
+    with whole_file(path) as unfinished, _table(unfinished) as file:
+        table = csv.writer(file)
+        table.writerow(["case", "file", "similarity", "images"])
+        for label, subcentroid in head.occupied.nonzero().tolist():
+            row = int(nearest[label, subcentroid])
+            table.writerow(
+                [
+                    recognizer.case_name(label, subcentroid),
+                    splits.listing[int(features.ids[row])],
+                    round(float(similarity[label, subcentroid]), 6),
+                    int(head.held[label, subcentroid]),
+                ]
+            )
 
 
 def read_set_aside(path: Path) -> tuple[BadFile, ...]:

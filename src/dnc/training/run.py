@@ -62,6 +62,7 @@ def train(
         resume: go on with the run in the folder.
     """
     first = getattr(rank_zero_only, "rank", 0) == 0
+    _require_path(recipe)
     if first:
         _require_free(folder, resume=resume)
     _require_hardware(recipe)
@@ -103,10 +104,6 @@ def train(
 def opened(recipe: Recipe, console: Console) -> DataSplits:
     """The recipe's images; how many files were set aside is told."""
     settings = recipe.data
-    if settings.path is None and settings.kind != "digits":
-        raise InvalidRecipe(
-            "No images are given; say where they are: dnc train DATA, or data.path."
-        )
     splits = open_data(
         settings.path or ".",
         kind=settings.kind,
@@ -124,6 +121,16 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
     for bad in splits.set_aside:
         console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
     return splits
+
+
+def _require_path(recipe: Recipe) -> None:
+    path = recipe.data.path
+    if recipe.data.kind == "digits":
+        return
+    if path is None:
+        raise InvalidRecipe("No images are given; say where they are: dnc train DATA.")
+    if not Path(path).exists() and not recipe.data.download:
+        raise InvalidData(f"There is no file or folder {path}.")
 
 
 def _require_free(folder: Path, *, resume: bool) -> None:
