@@ -18,6 +18,7 @@ VALUES = {
     "data.kind": ("folder", "folder"),
     "data.validation_share": ("2e-1", 0.2),
     "data.train_per_class": ("7", 7),
+    "data.check": ("false", False),
     "data.download": ("true", True),
     "data.size": ("96", 96),
     "data.resize": ("128", 128),
