@@ -250,13 +250,16 @@ def test_classes_are_matched_by_name(recognizer):
     assert class_map(recognizer, CLASSES[1:2]) == [1]
 
 
-def test_numbered_classes_are_matched_by_number(recognizer):
-    assert class_map(recognizer, ["0", "1", "2"]) == [0, 1, 2]
+def test_numbered_classes_are_matched_by_number_to_wordnet_ids_alone(recognizer):
+    imagenet = replace(recognizer, classes=("n01440764", "n01443537", "n01484850"))
+    assert class_map(imagenet, ["0", "1", "2"]) == [0, 1, 2]
     digits = replace(recognizer, classes=("2", "1", "0"))
     assert class_map(digits, ["0", "1", "2"]) == [2, 1, 0]
     for wrong in (["0", "1"], ["0", "1", "3"], ["1", "0", "2"], ["0", "1", "2", "3"]):
         with pytest.raises(InvalidInput, match="does not know"):
-            class_map(recognizer, wrong)
+            class_map(imagenet, wrong)
+    with pytest.raises(InvalidInput, match="does not know"):
+        class_map(recognizer, ["0", "1", "2"])
 
 
 def test_unknown_classes_are_told(recognizer):
