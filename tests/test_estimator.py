@@ -9,13 +9,22 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dnc import NearestSubCentroids, kmeans, sinkhorn
 from dnc.errors import InvalidLabels, InvalidSetting
 
+CHECKED = {"sinkhorn": NearestSubCentroids(), "kmeans": NearestSubCentroids(1, assign=kmeans)}
 
-@parametrize_with_checks([NearestSubCentroids(), NearestSubCentroids(1, assign=kmeans)])
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=f"{name}-{number}-{check.func.__name__}")
+        for name, checked in CHECKED.items()
+        for number, (estimator, check) in enumerate(estimator_checks_generator(checked))
+    ],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)

@@ -116,7 +116,7 @@ def test_a_model_without_a_network_of_a_name_is_refused(tmp_path):
         {"classes": ("a", "b", "\ud800")},
         {"classes": ()},
     ],
-    ids=str,
+    ids=["object", "note", "class", "no classes"],
 )
 def test_what_no_file_can_hold_is_refused_when_it_is_saved(changes, tmp_path):
     with pytest.raises(InvalidCheckpoint):

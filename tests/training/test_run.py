@@ -244,7 +244,8 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path):
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # A command in the background of a shell begins with interrupts switched off.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert running.stdout is not None
     for line in running.stdout:
