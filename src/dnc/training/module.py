@@ -12,7 +12,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dnc.centroids import SubCentroidHead, exempt_from_broadcast
 from dnc.data import Batch
-from dnc.evaluation import Evaluation, Tally
+from dnc.evaluation import Tally
 from dnc.models import Classifier
 from dnc.recognition import Recognizer
 from dnc.training.checkpoint import describe, portable_weights
@@ -47,7 +47,6 @@ class TrainingModule(LightningModule):
             )
             self.averaged.requires_grad_(False)
         self.tally = Tally(len(recognizer.classes))
-        self.evaluation: Evaluation | None = None
         self.waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self.resumed_from: dict[str, Any] | None = None
         # DDP would overwrite each process's share of the memory with the first one's.
@@ -145,11 +144,11 @@ class TrainingModule(LightningModule):
             }
         whole = Tally(len(self.recognizer.classes))
         whole.add_state(state)
-        self.evaluation = whole.result(self.recognizer.classes)
+        evaluation = whole.result(self.recognizer.classes)
         self.tally = Tally(len(self.recognizer.classes))
-        self.log("val/top1", self.evaluation.top1, rank_zero_only=True)
-        if math.isfinite(self.evaluation.mean_loss):
-            self.log("val/loss", self.evaluation.mean_loss, rank_zero_only=True)
+        self.log("val/top1", evaluation.top1, rank_zero_only=True)
+        if math.isfinite(evaluation.mean_loss):
+            self.log("val/loss", evaluation.mean_loss, rank_zero_only=True)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds what Lightning does not know: the model by itself, whole memory, random states."""
