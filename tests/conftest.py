@@ -1,7 +1,8 @@
-"""Shapes and types of tensors in annotations are checked while the tests run, and only then."""
+"""What holds for all tests: shapes of tensors are checked, examples are the same in each run."""
 
 import os
 
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # The tests run in two processes, and some start more: one thread for each is the fastest.
@@ -11,4 +12,9 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 # The setting lets an int stand where a float is asked for, as everywhere in Python.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 
+# Annotations with shapes are checked while the tests run, and only then.
 install_import_hook("dnc.centroids", CHECKER)
+
+# One commit passes or fails everywhere; `--hypothesis-profile=default` looks for new examples.
+settings.register_profile("same-examples", derandomize=True)
+settings.load_profile("same-examples")

@@ -60,23 +60,6 @@ def test_the_same_seed_and_epoch_give_the_same_batches(images, store, augmentati
 
 
 @STORES
-@pytest.mark.parametrize("augmentation", [None, VARIED])
-def test_an_epoch_resumed_inside_equals_an_uninterrupted_one(images, store, augmentation):
-    batches = make(images, store, shuffle=True, augmentation=augmentation)
-    batches.set_epoch(2)
-    whole = list(batches)
-    for start in (0, 2, len(batches)):
-        resumed = make(images, store, shuffle=True, augmentation=augmentation)
-        resumed.set_epoch(2)
-        resumed.start_at(start)
-        assert len(resumed) == len(whole)
-        assert same(list(resumed), whole[start:])
-        assert same(list(resumed), whole)  # the start counts once
-    with pytest.raises(InvalidSetting, match="start"):
-        batches.start_at(len(batches) + 1)
-
-
-@STORES
 def test_every_image_comes_once_over_all_ranks(images, store):
     for world in (1, 2, 5):
         ranks = [
@@ -249,11 +232,10 @@ def test_workers_give_what_one_process_gives_epoch_after_epoch(images, start_met
         expected.set_epoch(epoch)
         batches.set_epoch(epoch)
         assert same(list(batches), list(expected))
-    # Left in the middle and begun again, at another batch of another epoch.
+    # Left in the middle and begun again in another epoch.
     next(iter(batches))
     for one in (batches, expected):
         one.set_epoch(7)
-        one.start_at(3)
     assert same(list(batches), list(expected))
     assert torch.equal(torch.get_rng_state(), state)
 

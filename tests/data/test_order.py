@@ -56,17 +56,6 @@ def test_dropping_the_last_leaves_whole_batches_only_unless_it_is_the_only_one(
         assert {len(positions) for batch in batches for positions in batch} == {batch_size}
 
 
-@given(images=st.integers(1, 100), batch_size=st.integers(1, 20), data=st.data())
-def test_an_epoch_begun_late_ends_like_a_whole_one(images, batch_size, data):
-    plan = Plan(images, batch_size, shuffle=True)
-    whole = list(plan.batches(1))
-    start = data.draw(st.integers(0, len(plan)))
-    late = list(plan.batches(1, start=start))
-    assert [index for index, _ in late] == list(range(start, len(plan)))
-    for (_, one), (_, other) in zip(late, whole[start:], strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_the_order_hangs_on_seed_and_epoch():
     def order(seed, epoch):
         plan = Plan(50, 50, shuffle=True, seed=seed)
@@ -103,5 +92,3 @@ def test_numbers_are_even_and_independent():
 def test_impossible_plans_are_refused(settings):
     with pytest.raises(InvalidSetting):
         Plan(**{"images": 4, "batch_size": 2, **settings})
-    with pytest.raises(InvalidSetting, match="no batch 3"):
-        Plan(4, 2).checked_start(3)

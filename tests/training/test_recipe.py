@@ -138,8 +138,12 @@ def test_fields_without_a_default_can_be_emptied_again(name):
         assert value_at(changed.with_settings([f"{name}={empty}"]), name) is None
 
 
-@settings(max_examples=60, deadline=None)
-@given(about=st.text(max_size=60), path=st.text(max_size=40))
+# Any letters, and often those that YAML folds, strips or gives a meaning to.
+WORDS = st.text(max_size=40) | st.text("\x85\u2028\u2029\ufeff\xa0\r\n\t\"' :#-a", max_size=10)
+
+
+@settings(max_examples=300, deadline=None)
+@given(about=WORDS, path=WORDS)
 def test_any_words_come_back(about, path, tmp_path_factory):
     recipe = Recipe.from_tree({"about": about, "data": {"path": path}})
     file = tmp_path_factory.getbasetemp() / "words.yaml"

@@ -36,7 +36,6 @@ def evaluate(
     """
     from dnc.cli.bars import counted
     from dnc.cli.figures import evaluation_table, print_weakest
-    from dnc.errors import InvalidData
     from dnc.evaluation import evaluate as evaluated
     from dnc.evaluation import write_evaluation
     from dnc.training.checkpoint import load
@@ -45,14 +44,8 @@ def evaluate(
     console = Console()
     recognizer = load(checkpoint, device=device)
     splits = split_of_training(recognizer, data, kind=kind)
-    if part == "auto":
-        chosen, images = part_to_evaluate(splits, data)
-    else:
-        chosen = part
-        asked = {"test": splits.test, "validation": splits.validation, "train": splits.train}[part]
-        if asked is None or not len(asked):
-            raise InvalidData(f"{data} ({splits.kind}) has no {part} images.")
-        images = asked
+    wanted = None if part == "auto" else part
+    chosen, images = part_to_evaluate(splits, data, wanted=wanted)
     bad_files = list(splits.set_aside)
     with counted(console, "evaluating") as on_progress:
         evaluation = evaluated(

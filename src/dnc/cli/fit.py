@@ -55,22 +55,25 @@ def fit(
     """
     from dnc.cli.bars import counted
     from dnc.cli.figures import evaluation_table, print_weakest
-    from dnc.training.fitting import fit_folder
+    from dnc.training.fitting import FitSettings, fit_folder
 
     console = Console()
+    settings = FitSettings(
+        network=network,
+        weights=weights,
+        start_from=start_from,
+        subcentroids=subcentroids,
+        assign=assign,
+        size=size,
+        kind=kind,
+        validation_share=validation_share,
+        seed=seed,
+    )
     with counted(console, "features") as on_progress:
         report = fit_folder(
             data,
             output,
-            network=network,
-            weights=weights,
-            start_from=start_from,
-            subcentroids=subcentroids,
-            assign=assign,
-            size=size,
-            kind=kind,
-            validation_share=validation_share,
-            seed=seed,
+            settings,
             cache=cache or _account_cache(),
             workers=workers,
             device=device,

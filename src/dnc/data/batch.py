@@ -68,9 +68,6 @@ class Loader(Protocol):
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch that the next iteration gives."""
 
-    def start_at(self, batch_index: int) -> None:
-        """Lets the next iteration, and only that, begin at this batch of its epoch."""
-
     @property
     def bad_files(self) -> tuple[BadFile, ...]:
         """Files that could not be decoded so far, each once."""

@@ -99,10 +99,6 @@ class DiskLoader:
         """Chooses the epoch that the next iteration gives."""
         self._requests.epoch = epoch
 
-    def start_at(self, batch_index: int) -> None:
-        """Lets the next iteration, and only that, begin at this batch of its epoch."""
-        self._requests.start = self._requests.plan.checked_start(batch_index)
-
     @property
     def bad_files(self) -> tuple[BadFile, ...]:
         """Files that could not be decoded so far, each once."""
@@ -123,15 +119,13 @@ class _Requests(Sampler[list[_Request]]):
         self.images = images
         self.plan = plan
         self.epoch = 0
-        self.start = 0
 
     def __len__(self) -> int:
         return len(self.plan)
 
     def __iter__(self) -> Iterator[list[_Request]]:
-        start, self.start = self.start, 0
         epoch, images, plan = self.epoch, self.images, self.plan
-        for index, positions in plan.batches(epoch, start=start):
+        for index, positions in plan.batches(epoch):
             names = tuple(images.names[i] for i in positions)
             sources: tuple[str | NDArray[np.uint8], ...] = (
                 tuple(str(images.root / name) for name in names)

@@ -43,12 +43,10 @@ class MemoryLoader:
         self.preprocessing = preprocessing
         self.augmentation = augmentation
         self._epoch = 0
-        self._start = 0
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches of the current epoch."""
-        start, self._start = self._start, 0
-        return self._batches(self._epoch, start)
+        return self._batches(self._epoch)
 
     def __len__(self) -> int:
         """How many batches an epoch has, the same for all ranks."""
@@ -58,18 +56,14 @@ class MemoryLoader:
         """Chooses the epoch that the next iteration gives."""
         self._epoch = epoch
 
-    def start_at(self, batch_index: int) -> None:
-        """Lets the next iteration, and only that, begin at this batch of its epoch."""
-        self._start = self.plan.checked_start(batch_index)
-
     @property
     def bad_files(self) -> tuple[BadFile, ...]:
         """Files that could not be decoded."""
         return self.held.bad_files
 
-    def _batches(self, epoch: int, start: int) -> Iterator[Batch]:
+    def _batches(self, epoch: int) -> Iterator[Batch]:
         held, plan = self.held, self.plan
-        for index, positions in plan.batches(epoch, start=start):
+        for index, positions in plan.batches(epoch):
             rows = torch.from_numpy(positions)
             pixels, ids = held.pixels[rows], held.ids[positions]
             if self.augmentation is None:

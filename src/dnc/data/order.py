@@ -7,6 +7,7 @@ too, and nothing depends on what was computed before.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,24 +52,14 @@ class Plan:
         """How many batches an epoch has, the same for all ranks."""
         return len(self._ends())
 
-    def batches(self, epoch: int, *, start: int = 0) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The index of each batch from `start` on, and the positions of this process's images."""
+    def batches(self, epoch: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The index of each batch of an epoch, and the positions of this process's images."""
         order = self._order(epoch)
-        ends = self._ends()
-        for index in range(start, len(ends)):
-            begin = ends[index - 1] if index else 0
-            rows = ends[index] - begin
+        for index, (begin, end) in enumerate(pairwise([0, *self._ends()])):
+            rows = end - begin
             first = begin + rows * self.rank // self.world
             last = begin + rows * (self.rank + 1) // self.world
             yield index, order[first:last]
-
-    def checked_start(self, batch_index: int) -> int:
-        """A batch index to begin an epoch at, from 0 to the number of batches."""
-        if not 0 <= batch_index <= len(self):
-            raise InvalidSetting(
-                f"There is no batch {batch_index} to start at; 0..{len(self)} are."
-            )
-        return batch_index
 
     def _ends(self) -> list[int]:
         whole = self.batch_size * self.world

@@ -1,50 +1,29 @@
 """`dnc fit`: sub-centroids for the features of a network as it is, without training it."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from dnc import __version__
 from dnc.centroids import SubCentroidHead, kmeans, sinkhorn
-from dnc.data import BadFile, DataSplits, Images, Preprocessing, loader, open_data
-from dnc.errors import InvalidCheckpoint, InvalidData, InvalidSetting
+from dnc.data import BadFile, DataSplits, Preprocessing, open_data
+from dnc.errors import InvalidData, InvalidSetting
 from dnc.estimator import NearestSubCentroids
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
-from dnc.files import whole_file
 from dnc.models import Classifier, HeadSettings, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
 from dnc.training.checkpoint import load, save
+from dnc.training.features import Features, features_of
 from dnc.training.listing import write_cases, write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
-from dnc.training.state import read_tensors, write_tensors
 
 DEFAULT_NETWORK = "efficientnet-lite0"
-
-
-@dataclass(frozen=True)
-class Features:
-    """Features of images as a frozen network gives them.
-
-    Attributes:
-        rows: before they are centred.
-        labels: class of each.
-        ids: which image each is of.
-        bad_files: images that could not be read.
-        cached: whether they were computed in an earlier sitting.
-    """
-
-    rows: Float[Tensor, "n d"]
-    labels: Int[Tensor, " n"]
-    ids: Int[Tensor, " n"]
-    bad_files: tuple[BadFile, ...]
-    cached: bool
 
 
 @dataclass(frozen=True)
@@ -66,56 +45,67 @@ class FitReport:
     set_aside: tuple[BadFile, ...]
 
 
+@dataclass(frozen=True)
+class FitSettings:
+    """What a classifier without training depends on.
+
+    Attributes:
+        network: name of a pretrained network.
+        weights: a file of weights for it, in place of those it comes with.
+        start_from: a checkpoint whose network is used instead.
+        subcentroids: cases of each class (K).
+        assign: clusters of equal size, or free ones.
+        size: pixels of a side; None is the network's own.
+        kind: layout of the images; None recognises it.
+        validation_share: images to evaluate on where the data set has none for it.
+        seed: of that choice.
+    """
+
+    network: str = DEFAULT_NETWORK
+    weights: Path | None = None
+    start_from: Path | None = None
+    subcentroids: int = 4
+    assign: Literal["sinkhorn", "kmeans"] = "sinkhorn"
+    size: int | None = None
+    kind: str | None = None
+    validation_share: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises if two settings exclude each other."""
+        brought = (self.network != DEFAULT_NETWORK, self.weights, self.size)
+        if self.start_from is not None and any(brought):
+            raise InvalidSetting("--from brings its network; give no --network, --weights, --size.")
+
+
 def fit_folder(
     data: Path,
     output: Path,
+    settings: FitSettings,
     *,
-    network: str,
-    weights: Path | None,
-    start_from: Path | None,
-    subcentroids: int,
-    assign: Literal["sinkhorn", "kmeans"],
-    size: int | None,
-    kind: str | None,
-    validation_share: float,
-    seed: int,
-    cache: Path | None,
-    workers: int | None,
-    device: str,
-    overwrite: bool,
+    cache: Path | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    overwrite: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> FitReport:
     """Makes a classifier of images with a network as it is, writes and evaluates it."""
-    if not data.exists() and kind != "digits":
+    if not data.exists() and settings.kind != "digits":
         raise InvalidData(f"There is no file or folder {data}.")
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
-    splits = open_data(data, kind=kind, validation_share=0.0)
-    if splits.validation is None and splits.test is None:
-        splits = open_data(data, kind=kind, validation_share=validation_share, seed=seed)
-    if splits.train is None or not len(splits.train):
-        raise InvalidData(f"{data} ({splits.kind}) has no images to take the cases from.")
-    if start_from is not None:
-        if size is not None or weights is not None or network != DEFAULT_NETWORK:
-            raise InvalidSetting("--from brings its network; give no --network, --weights, --size.")
-        model, spec, preprocessing = network_of_checkpoint(start_from)
-    else:
-        model, spec, preprocessing = frozen_network(network, pretrained=weights or True, size=size)
-    model.to(device)
+    splits = _split(data, settings)
+    model, network, preprocessing = frozen_network(settings)
+    assert splits.train is not None
     features = features_of(
-        model, splits.train, preprocessing, cache=cache, workers=workers, on_progress=on_progress
-    )
-    settings = HeadSettings(subcentroids=subcentroids, assign=assign)
-    recognizer = fit(
-        model.cpu(),
-        spec,
+        model.to(device),
+        splits.train,
         preprocessing,
-        splits,
-        features,
-        settings=settings,
-        validation_share=validation_share if splits.validation is not None else 0.0,
-        seed=seed,
+        cache=cache,
+        workers=workers,
+        on_progress=on_progress,
     )
+    recognizer = fit(model.cpu(), network, preprocessing, splits, features, settings)
     name, images = part_to_evaluate(splits, data)
     found = [*splits.set_aside, *features.bad_files]
     evaluation = evaluate(recognizer.to(device), images, workers=workers, on_bad_file=found.append)
@@ -138,10 +128,7 @@ def fit(
     preprocessing: Preprocessing,
     splits: DataSplits,
     features: Features,
-    *,
-    settings: HeadSettings,
-    validation_share: float = 0.0,
-    seed: int = 0,
+    settings: FitSettings,
 ) -> Recognizer:
     """A recognizer whose sub-centroids are the clusters of the features, found to convergence.
 
@@ -149,15 +136,16 @@ def fit(
     """
     assert splits.train is not None
     classes = splits.train.classes
-    whole = model.with_classes(len(classes), settings=settings, kind="dnc")
+    wanted = HeadSettings(subcentroids=settings.subcentroids, assign=settings.assign)
+    whole = model.with_classes(len(classes), settings=wanted, kind="dnc")
     whole.centring = centring_of(features.rows)
     with torch.no_grad():
         centred = whole.centring.eval()(features.rows)
     clusters = NearestSubCentroids(
-        settings.subcentroids,
-        epsilon=settings.epsilon,
-        iterations=settings.iterations,
-        assign=sinkhorn if settings.assign == "sinkhorn" else kmeans,
+        wanted.subcentroids,
+        epsilon=wanted.epsilon,
+        iterations=wanted.iterations,
+        assign=sinkhorn if wanted.assign == "sinkhorn" else kmeans,
     ).fit(centred.numpy(), features.labels.numpy())
     head = whole.head
     assert isinstance(head, SubCentroidHead)
@@ -172,8 +160,8 @@ def fit(
         "fit": {"rounds": int(clusters.n_iter_), "dnc": __version__},
         "data": {
             "kind": splits.kind,
-            "validation_share": validation_share,
-            "seed": seed,
+            "validation_share": settings.validation_share if splits.validation else 0.0,
+            "seed": settings.seed,
             "train_per_class": None,
             "training_images": len(splits.train),
             "fingerprint": splits.train.fingerprint(),
@@ -183,21 +171,18 @@ def fit(
     return Recognizer(whole.eval(), centred_network, classes, preprocessing, notes)
 
 
-def frozen_network(
-    name: str, *, pretrained: bool | Path, size: int | None
-) -> tuple[Classifier, Network, Preprocessing]:
-    """A pretrained network by name, and how images become its input."""
+def frozen_network(settings: FitSettings) -> tuple[Classifier, Network, Preprocessing]:
+    """A network as it is, without cases and centring, and how images become its input."""
+    if settings.start_from is not None:
+        recognizer = load(settings.start_from)
+        network, model = recognizer.network, recognizer.model
+        assert network is not None
+        model.centring = nn.Identity()
+        return model, network, recognizer.preprocessing
+    name, size = settings.network, settings.size
+    pretrained = settings.weights or True
     model, info = classifier(name, 1, pretrained=pretrained, image_size=size)
     return model.eval(), Network(name, size or info.input_size), preprocessing_of(info, size=size)
-
-
-def network_of_checkpoint(path: Path) -> tuple[Classifier, Network, Preprocessing]:
-    """The network of a checkpoint, without its cases and its centring."""
-    recognizer = load(path)
-    network, model = recognizer.network, recognizer.model
-    assert network is not None
-    model.centring = nn.Identity()
-    return model, network, recognizer.preprocessing
 
 
 def centring_of(rows: Float[Tensor, "n d"]) -> nn.BatchNorm1d:
@@ -214,68 +199,12 @@ def centring_of(rows: Float[Tensor, "n d"]) -> nn.BatchNorm1d:
     return layer
 
 
-@torch.no_grad()
-def features_of(
-    model: Classifier,
-    images: Images,
-    preprocessing: Preprocessing,
-    *,
-    cache: Path | None,
-    batch_size: int = 32,
-    workers: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Features:
-    """Features of all images in evaluation mode, from the cache if they were computed before.
-
-    `on_progress` is told how many images are done, of how many.
-    """
-    file = None if cache is None else cache / f"{_key(model, images, preprocessing)}.safetensors"
-    if file is not None and file.is_file():
-        found = _from_cache(file)
-        if found is not None:
-            return found
-    model.eval()
-    device = next(model.parameters()).device
-    rows, labels, ids = [], [], []
-    batches = loader(images, preprocessing, batch_size=batch_size, workers=workers)
-    done = 0
-    for batch in batches:
-        if len(batch.labels):
-            rows.append(model.features(batch.images.to(device)).float().cpu())
-            labels.append(batch.labels)
-            ids.append(batch.ids)
-        done += len(batch.labels)
-        if on_progress is not None:
-            on_progress(done, len(images))
-    if not rows:
-        raise InvalidData(f"None of the {len(images)} images in {images.root} can be read.")
-    made = Features(
-        torch.cat(rows), torch.cat(labels), torch.cat(ids), batches.bad_files, cached=False
-    )
-    if file is not None and not made.bad_files:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(file) as unfinished:
-            tensors = {"rows": made.rows, "labels": made.labels, "ids": made.ids}
-            write_tensors(tensors, unfinished)
-    return made
-
-
-def _from_cache(file: Path) -> Features | None:
-    """Features of an earlier sitting; None if the file is damaged, which only costs time."""
-    try:
-        tensors = read_tensors(file)
-        return Features(tensors["rows"], tensors["labels"], tensors["ids"], (), cached=True)
-    except (InvalidCheckpoint, KeyError):
-        return None
-
-
-def _key(model: Classifier, images: Images, preprocessing: Preprocessing) -> str:
-    """A name for the features that changes with the images, the network and its input."""
-    digest = hashlib.sha256(images.fingerprint().encode())
-    digest.update(repr((sorted(preprocessing.to_dict().items()), len(images))).encode())
-    digest.update(images.ids.tobytes())
-    for name, value in sorted(model.state_dict().items()):
-        if not name.startswith("head."):
-            digest.update(name.encode())
-            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()[:32]
+def _split(data: Path, settings: FitSettings) -> DataSplits:
+    """The images as they are divided already, or else divided by the settings."""
+    splits = open_data(data, kind=settings.kind, validation_share=0.0)
+    if splits.validation is None and splits.test is None:
+        share, seed = settings.validation_share, settings.seed
+        splits = open_data(data, kind=settings.kind, validation_share=share, seed=seed)
+    if splits.train is None or not len(splits.train):
+        raise InvalidData(f"{data} ({splits.kind}) has no images to take the cases from.")
+    return splits

@@ -2,7 +2,7 @@
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import torch
 
@@ -11,24 +11,20 @@ from dnc.centroids.update import nearest_rows
 from dnc.data import BadFile, DataSplits
 from dnc.files import whole_file
 from dnc.recognition import Recognizer
-
-if TYPE_CHECKING:
-    from dnc.training.fitting import Features
+from dnc.training.features import Features
 
 
 def write_listing(splits: DataSplits, path: Path) -> None:
-    """Writes which image has which id, label and part, so that a case leads back to its file."""
+    """Writes which image has which id, label and part: an id leads back to its file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    parts = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     with whole_file(path) as unfinished, _table(unfinished) as file:
         table = csv.writer(file)
         table.writerow(["id", "file", "label", "part"])
-        for part, images in parts.items():
-            if images is not None:
-                for number, name, label in zip(
-                    images.ids.tolist(), images.names, images.labels.tolist(), strict=True
-                ):
-                    table.writerow([number, name, images.classes[label], part])
+        for part, images in splits.parts().items():
+            for number, name, label in zip(
+                images.ids.tolist(), images.names, images.labels.tolist(), strict=True
+            ):
+                table.writerow([number, name, images.classes[label], part])
 
 
 def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
@@ -41,9 +37,7 @@ def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
         table.writerows((bad.path, bad.reason) for bad in files)
 
 
-def write_cases(
-    recognizer: Recognizer, splits: DataSplits, features: "Features", path: Path
-) -> None:
+def write_cases(recognizer: Recognizer, splits: DataSplits, features: Features, path: Path) -> None:
     """Writes the training image nearest to each case, and how many images the case stands for."""
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
-from dnc.training.recipe_text import nearest, parsed, recipe_path, told
+from dnc.training.recipe_text import nearest, parsed, recipe_path, told, written
 from dnc.training.sections import (
     Augment,
     Data,
@@ -113,7 +112,7 @@ class Recipe(Section):
     def to_yaml(self, *, whole: bool = False) -> str:
         """The recipe as a file: what differs from the defaults, or all of it."""
         tree = self.model_dump(mode="json", exclude_defaults=not whole)
-        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+        return written(tree)
 
     def _with(self, section: str, field: str, value: str) -> "Recipe":
         tree = self.model_dump()

@@ -72,6 +72,24 @@ def parsed(text: bytes | str, where: str) -> Any:
         raise InvalidRecipe(f"{where} is not YAML that can be read: {told}") from error
 
 
+class _Dumper(yaml.SafeDumper):
+    """Plain YAML that is read back as it was written."""
+
+
+def _written(dumper: _Dumper, word: str) -> yaml.ScalarNode:
+    # Within plain and single quotes these breaks of lines would be read as spaces.
+    quotes = '"' if any(letter in word for letter in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", word, style=quotes)
+
+
+_Dumper.add_representer(str, _written)
+
+
+def written(tree: object) -> str:
+    """The text of YAML that `parsed` makes the same tree of."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """A hint at the name that was perhaps meant: alike as a whole, or in its last part."""
     names = list(names)

@@ -28,10 +28,9 @@ def evaluation_sets(
 
     Opened before the training, so that a set that is not there does not end a run of days.
     """
-    sets: dict[str, Images] = {}
-    for name, part in (("test", splits.test), ("validation", splits.validation)):
-        if part is not None and not sets:
-            sets[name] = part
+    parts = splits.parts()
+    chosen = next((name for name in ("test", "validation") if name in parts), None)
+    sets: dict[str, Images] = {} if chosen is None else {chosen: parts[chosen]}
     for given in recipe.data.evaluate_on:
         kind, equals, path = given.partition("=")
         further = open_data(
@@ -42,13 +41,19 @@ def evaluation_sets(
     return sets
 
 
-def part_to_evaluate(splits: DataSplits, where: object) -> tuple[str, Images]:
-    """The test images if there are any, else the validation images, else the training images."""
-    parts = {"test": splits.test, "validation": splits.validation, "train": splits.train}
-    for name, images in parts.items():
-        if images is not None and len(images):
-            return name, images
-    raise InvalidData(f"{where} ({splits.kind}) has no images to evaluate on.")
+def part_to_evaluate(
+    splits: DataSplits, where: object, *, wanted: str | None = None
+) -> tuple[str, Images]:
+    """The wanted part; or the test images if there are any, else the validation images, else all.
+
+    `where` the images are is for the error.
+    """
+    parts = {name: images for name, images in splits.parts().items() if len(images)}
+    for name in (wanted,) if wanted else ("test", "validation", "train"):
+        if name in parts:
+            return name, parts[name]
+    missing = f"{wanted} images" if wanted else "images"
+    raise InvalidData(f"{where} ({splits.kind}) has no {missing} to evaluate on.")
 
 
 def split_of_training(recognizer: Recognizer, path: Path, *, kind: str | None) -> DataSplits:
@@ -89,7 +94,7 @@ def kept_results(
     restore_folder(folder / BEST)
     chosen = folder / (BEST if (folder / BEST).is_dir() else LAST)
     recognizer = load(chosen, device=device)
-    save(recognizer, folder / MODEL)
+    save(recognizer, folder / MODEL)  # so that it is there if the evaluation is interrupted
     results: list[Result] = []
     for name, images in sets.items():
         evaluation = evaluate(
@@ -101,8 +106,8 @@ def kept_results(
         )
         write_evaluation(evaluation, folder / "evaluation" / _file_name(name))
         results.append(Result(name, evaluation))
-        recognizer.notes["results"] = {result.images: result.evaluation.top1 for result in results}
-        save(recognizer, folder / MODEL)
+    recognizer.notes["results"] = {result.images: result.evaluation.top1 for result in results}
+    save(recognizer, folder / MODEL)
     return tuple(results)
 
 

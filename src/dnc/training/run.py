@@ -211,13 +211,11 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
 
 
 def _summary(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> str:
-    parts = {"training": splits.train, "validation": splits.validation, "test": splits.test}
-    images = ", ".join(f"{len(part):,} {name}" for name, part in parts.items() if part is not None)
-    assert splits.train is not None
+    images = ", ".join(f"{len(part):,} {name}" for name, part in splits.parts().items())
     assert recognizer.network is not None
     parameters = sum(p.numel() for p in recognizer.model.parameters())
     return (
-        f"{recipe.name}: {images} images of {len(splits.train.classes)} classes; "
+        f"{recipe.name}: {images} images of {len(splits.classes)} classes; "
         f"{recognizer.network.name}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
     )
 
