@@ -211,7 +211,9 @@ def _draw(ax: Axes, title: str, rows: Sequence[Row], lines: list[tuple[str, str]
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#eeeeee", linewidth=0.7)
     if lines[0][0] != "pairwise_cosine":  # the others begin at nothing
-        ax.set_ylim(0, max(1.0, ax.get_ylim()[1]) if lines[0][0] in AT_LEAST_ONE else None)
+        highest = 1.05 * max(value for name, _ in lines for value in _points(rows, name)[1])
+        least = 1.0 if lines[0][0] in AT_LEAST_ONE else 0.0
+        ax.set_ylim(0, max(least, highest) or None)
     if len(lines) > 1:
         ax.legend(fontsize=7, frameon=False)
 
