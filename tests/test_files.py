@@ -12,6 +12,8 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         raise KeyboardInterrupt
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(IsADirectoryError, match="is a folder"), whole_file(tmp_path):
+        pass
 
 
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):

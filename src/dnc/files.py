@@ -10,6 +10,8 @@ from pathlib import Path
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A place to write to that becomes the file, whole or not at all."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it.")
     unfinished = _unfinished(path)
     try:
         yield unfinished

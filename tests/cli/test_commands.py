@@ -103,9 +103,14 @@ def test_predict_goes_on_past_what_it_cannot_read(images, model, tmp_path):
     assert [row["label"] for row in rows] == ["", "green"]
     assert rows[0]["error"]
     assert run("predict", model, broken).exit_code == 1
-    missing = run("predict", model, tmp_path / "nothing.jpg")
-    assert isinstance(missing.exception, DNCError)
-    assert missing.stdout == ""
+    missing = run("predict", model, tmp_path / "nothing.jpg", good)
+    assert missing.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(missing.stdout)))
+    assert [row["label"] for row in rows] == ["", "green"]
+    assert "no such file" in rows[0]["error"]
+    nothing = run("predict", model, tmp_path / "*.tiff")
+    assert isinstance(nothing.exception, DNCError)
+    assert nothing.stdout == ""
 
 
 def test_evaluate_writes_figures_tables_and_pictures(images, model, tmp_path):
@@ -134,6 +139,21 @@ def test_train_from_a_fitted_model(images, model, tmp_path):
     assert result.exit_code == 0, result.output
     assert "images/s" in result.output
     assert "validation" in result.output
+
+
+def test_a_run_takes_the_next_free_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ("-s", "data.train_per_class=4", "-s", "data.size=8", "-s", "training.epochs=1")
+    for folder in ("digits", "digits-2", "digits-3"):
+        result = run("train", "-r", "digits", "--quiet", *small)
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / "runs" / folder / "model").is_dir()
+
+
+def test_fit_says_when_it_is_measured_on_what_it_was_made_of(images, tmp_path):
+    options = ("--size", 64, "--cache", tmp_path / "c")
+    result = run("fit", images, "-o", tmp_path / "r", "--validation-share", 0, *options)
+    assert "the very images" in result.output
 
 
 def test_inspect_counts_and_finds_what_is_wrong(images, tmp_path):

@@ -38,6 +38,7 @@ def main() -> None:
         )
         raise SystemExit(1) from error
     except KeyboardInterrupt as error:
+        Console(stderr=True).print("Interrupted.")
         raise SystemExit(130) from error
 
 

@@ -24,7 +24,8 @@ def fit(
         int, typer.Option("--subcentroids", "-k", min=1, help="Cases of each class (K).")
     ] = 4,
     assign: Annotated[
-        Literal["sinkhorn", "kmeans"], typer.Option(help="Clusters of equal size, or free ones.")
+        Literal["sinkhorn", "kmeans"],
+        typer.Option(help="Balanced clusters, or free ones."),
     ] = "sinkhorn",
     size: Annotated[int | None, typer.Option(min=8, help="Pixels of a side.")] = None,
     kind: Annotated[
@@ -85,6 +86,8 @@ def fit(
     title = f"{report.training_images:,} images, {report.cases} cases, nothing trained"
     console.print(evaluation_table(title, {report.evaluated_on: report.evaluation}))
     print_weakest(console, report.evaluation)
+    if report.evaluated_on == "train":
+        console.print("These are the very images that the cases were taken from.", style="yellow")
     console.print(f"Model: {output}", highlight=False, soft_wrap=True)
 
 

@@ -1,5 +1,6 @@
 """`dnc models` and `dnc recipes`: what there is to choose from."""
 
+import fnmatch
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ from rich.table import Table
 
 def models(
     pattern: Annotated[
-        str | None, typer.Argument(help="Networks of timm to list too, such as 'convnext*'.")
+        str | None, typer.Argument(help="A part of the name, or a pattern like 'convnext*'.")
     ] = None,
 ) -> None:
     """List networks: dimension of the features, parameters, and what the paper reports.
@@ -19,7 +20,7 @@ def models(
     Examples:
     - `dnc models`
 
-    - `dnc models 'swin*'`
+    - `dnc models swin`
     """
     import timm
 
@@ -27,9 +28,15 @@ def models(
     from dnc.models import describe, network_names, paper_parameters
 
     console = Console()
-    names = network_names() if pattern is None else timm.list_models(pattern)
+    names = network_names()
+    if pattern is not None:
+        whole = pattern if any(letter in pattern for letter in "*?[") else f"*{pattern}*"
+        names = [*fnmatch.filter(names, whole), *timm.list_models(whole)]
     if not names:
-        raise InvalidModel(f"timm has no network like {pattern!r}; patterns use * and ?.")
+        raise InvalidModel(
+            f"There is no network like {pattern!r}, neither here nor in timm; give a part of its "
+            "name, or a pattern with * and ?."
+        )
     table = Table(title="Networks; parameters in millions, without the classifier")
     table.add_column("name", no_wrap=True, min_width=20)
     for column in ("dim", "pixels", "here", "paper, DNC", "paper, softmax"):
@@ -70,7 +77,7 @@ def recipes(
     - `dnc recipes --fields`
     """
     from dnc.training.recipe import Recipe, recipe_fields
-    from dnc.training.recipe_text import shipped_recipes
+    from dnc.training.recipe_text import in_yaml, shipped_recipes
 
     console = Console()
     if name is not None:
@@ -81,7 +88,8 @@ def recipes(
         table.add_column("default")
         table.add_column("meaning")
         for field in recipe_fields():
-            table.add_row(field.name, str(field.default), field.description)
+            allowed = f" ({', '.join(field.allowed)})" if field.allowed else ""
+            table.add_row(field.name, in_yaml(field.default), field.description + allowed)
         console.print(table)
     else:
         table = Table("recipe", "")

@@ -69,10 +69,11 @@ def predict(
             if output is None:
                 file.flush()
     if failed:
-        told = f"{failed} of {made} images could not be read; their rows say why."
+        told = f"{failed} of {made} could not be read; the column `error` says why."
         Console(stderr=True).print(told, style="yellow")
     if not made:
-        raise InvalidInput(f"There are no images in {', '.join(images)}.")
+        where = "what came on stdin" if images == ["-"] else ", ".join(images)
+        raise InvalidInput(f"There are no images in {where}.")
     if failed == made:
         raise typer.Exit(1)
 
@@ -83,7 +84,7 @@ def _rounded(value: object) -> object:
 
 
 def image_paths(given: Iterable[str], stdin: Iterable[str]) -> Iterator[Path]:
-    """The files that are meant by files, folders, patterns and `-`; missing ones are errors."""
+    """The files that are meant by files, folders, patterns and `-`."""
     from dnc.data.listing import image_files
 
     for name in given:
@@ -96,11 +97,12 @@ def image_paths(given: Iterable[str], stdin: Iterable[str]) -> Iterator[Path]:
             yield path
         else:
             matches = sorted(glob.glob(name, recursive=True))
-            if not matches:
+            if not matches and glob.has_magic(name):
                 raise InvalidInput(
-                    f"There is no file, folder or match for {name!r}. Patterns may use *, ? and **."
+                    f"There is no file that matches {name!r}. Patterns may use *, ? and **."
                 )
-            yield from image_paths(matches, stdin)
+            # A file that is not there gets a row that says so, like one that cannot be read.
+            yield from image_paths(matches, stdin) if matches else (path,)
 
 
 @contextmanager

@@ -32,7 +32,12 @@ def train(
         typer.Option("--set", "-s", metavar="FIELD=VALUE", help="Set any field of the recipe."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the run [runs/RECIPE].")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the run [runs/RECIPE; if that is there, RECIPE-2, ...].",
+        ),
     ] = None,
     start_from: Annotated[
         Path | None,
@@ -74,7 +79,7 @@ def train(
         chosen, folder = Recipe.read(resume / RECIPE), resume
     else:
         chosen = Recipe.read(recipe or "photos")
-        folder = output or Path("runs") / chosen.name
+        folder = output or _free_folder(Path("runs") / chosen.name)
     if data is not None:
         chosen = chosen.with_path(data)
     if start_from is not None:
@@ -82,8 +87,11 @@ def train(
     chosen = chosen.with_settings(settings or [])
     try:
         report = run(chosen, folder, console=console, resume=resume is not None)
-    except SystemExit as stopped:  # Lightning's answer to Ctrl-C
-        console.print(f"Interrupted. Go on with: dnc train --resume {folder}", highlight=False)
+    except (SystemExit, KeyboardInterrupt) as stopped:  # the first is Lightning's answer to Ctrl-C
+        told = "Interrupted."
+        if (folder / RECIPE).is_file():
+            told += f" Go on with: dnc train --resume {folder}"
+        console.print(told, highlight=False, soft_wrap=True)
         raise SystemExit(130) from stopped
     if report is None:
         return
@@ -93,6 +101,15 @@ def train(
     if report.set_aside:
         console.print(f"{len(report.set_aside)} files were set aside: {folder / 'set-aside.csv'}")
     console.print(f"Model, curves and evaluation: {folder}", highlight=False, soft_wrap=True)
+
+
+def _free_folder(wanted: Path) -> Path:
+    """The folder, or the first of `name-2`, `name-3`, ... that is not there."""
+    folder, number = wanted, 1
+    while folder.exists():
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
 
 
 def _require_resumable(settings: list[str]) -> None:

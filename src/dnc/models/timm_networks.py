@@ -59,8 +59,9 @@ def network_of_timm(
         if pretrained:
             raise InvalidModel(
                 f"The weights of {name} could not be fetched from timm's hub {reason}. Give a file "
-                "of weights that you have (pretrained='weights.safetensors'), or use "
-                "efficientnet-lite0, whose weights come with the installation."
+                "of weights that you have (dnc fit: --weights FILE; dnc train: --set "
+                "model.pretrained=FILE; Python: pretrained=FILE), or use efficientnet-lite0, whose "
+                "weights come with the installation."
             ) from error
         raise InvalidModel(
             f"timm cannot make {name} with drop_path {drop_path} and image_size {image_size} "

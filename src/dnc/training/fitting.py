@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from dnc import __version__
-from dnc.centroids import SubCentroidHead, kmeans, sinkhorn
+from dnc.centroids import SubCentroidHead
 from dnc.data import BadFile, DataSplits, Preprocessing, open_data
 from dnc.errors import InvalidData, InvalidSetting
-from dnc.estimator import NearestSubCentroids
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.models import Classifier, HeadSettings, classifier
 from dnc.recognition import Network, Recognizer
@@ -22,6 +19,7 @@ from dnc.training.checkpoint import load, save
 from dnc.training.features import Features, features_of
 from dnc.training.listing import write_cases, write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
+from dnc.training.starting import centring_of, start_from_features_
 
 DEFAULT_NETWORK = "efficientnet-lite0"
 
@@ -139,25 +137,9 @@ def fit(
     wanted = HeadSettings(subcentroids=settings.subcentroids, assign=settings.assign)
     whole = model.with_classes(len(classes), settings=wanted, kind="dnc")
     whole.centring = centring_of(features.rows)
-    with torch.no_grad():
-        centred = whole.centring.eval()(features.rows)
-    clusters = NearestSubCentroids(
-        wanted.subcentroids,
-        epsilon=wanted.epsilon,
-        iterations=wanted.iterations,
-        assign=sinkhorn if wanted.assign == "sinkhorn" else kmeans,
-    ).fit(centred.numpy(), features.labels.numpy())
-    head = whole.head
-    assert isinstance(head, SubCentroidHead)
-    present = torch.from_numpy(clusters.classes_).long()
-    held = torch.from_numpy(clusters.counts_)
-    k = held.shape[1]
-    head.centroids[present, :k] = torch.from_numpy(clusters.centroids_).float()
-    head.occupied[present, :k] = held > 0
-    head.held[present, :k] = held.round().long()
-    head.steps += 1
+    rounds = start_from_features_(whole, features)
     notes = {
-        "fit": {"rounds": int(clusters.n_iter_), "dnc": __version__},
+        "fit": {"rounds": rounds, "dnc": __version__},
         "data": {
             "kind": splits.kind,
             "validation_share": settings.validation_share if splits.validation else 0.0,
@@ -183,20 +165,6 @@ def frozen_network(settings: FitSettings) -> tuple[Classifier, Network, Preproce
     pretrained = settings.weights or True
     model, info = classifier(name, 1, pretrained=pretrained, image_size=size)
     return model.eval(), Network(name, size or info.input_size), preprocessing_of(info, size=size)
-
-
-def centring_of(rows: Float[Tensor, "n d"]) -> nn.BatchNorm1d:
-    """Batch normalisation without parameters that takes the mean and spread of rows out of them."""
-    if len(rows) < 2:
-        raise InvalidData(f"There are {len(rows)} readable training images; at least 2 are needed.")
-    layer = nn.BatchNorm1d(rows.shape[1], affine=False).eval()
-    variance, mean = torch.var_mean(rows.double(), dim=0)
-    assert layer.running_mean is not None
-    assert layer.running_var is not None
-    layer.running_mean.copy_(mean)
-    # A dimension that is always the same says nothing; dividing by its spread would be noise.
-    layer.running_var.copy_(torch.where(variance > 1e-12, variance, 1.0))
-    return layer
 
 
 def _split(data: Path, settings: FitSettings) -> DataSplits:

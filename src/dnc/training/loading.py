@@ -82,8 +82,9 @@ class RunData(LightningDataModule):
             batch_size=batch_size,
             augmentation=recipe.augment.augmentation() if training else None,
             shuffle=training,
-            # A lone last image has no batch statistics; other images make up for it next time.
-            drop_last=training and len(images) >= recipe.training.batch_size,
+            # A small last batch has poor statistics. In a large set nobody misses it, and it is of
+            # other images the next time.
+            drop_last=training and len(images) >= 10 * recipe.training.batch_size,
             seed=recipe.training.seed,
             rank=trainer.global_rank,
             world=trainer.world_size,

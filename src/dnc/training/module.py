@@ -21,6 +21,8 @@ from dnc.training.recipe import Recipe
 from dnc.training.schedule import learning_rate_factor
 from dnc.training.state import random_state, set_random_state
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
 
 class TrainingModule(LightningModule):
     """Trains a recognizer's model by a recipe.
@@ -106,6 +108,13 @@ class TrainingModule(LightningModule):
         if self.resumed_from is not None:
             self._set_random_state(self.resumed_from["random_states"])
             self.resumed_from = None
+
+    def on_train_epoch_start(self) -> None:
+        """Leaves the batch norms of the network as they came, if the recipe says so."""
+        if self.recipe.model.fixed_norms:
+            for module in self.model.backbone.modules():
+                if isinstance(module, BATCH_NORMS):
+                    module.eval()
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """The loss of a batch (Eq. 7); its features wait until the step is done."""

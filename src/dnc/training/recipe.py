@@ -4,7 +4,7 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError
 
@@ -132,6 +132,7 @@ class FieldInfo:
     name: str
     default: object
     description: str
+    allowed: tuple[str, ...] = ()
 
 
 def recipe_fields(section: type[Section] = Recipe, prefix: str = "") -> list[FieldInfo]:
@@ -142,8 +143,20 @@ def recipe_fields(section: type[Section] = Recipe, prefix: str = "") -> list[Fie
         if inner is not None:
             fields += recipe_fields(inner, f"{prefix}{name}.")
         else:
-            fields.append(FieldInfo(prefix + name, info.default, info.description or ""))
+            fields.append(
+                FieldInfo(
+                    prefix + name, info.default, info.description or "", _words(info.annotation)
+                )
+            )
     return fields
+
+
+def _words(annotation: Any) -> tuple[str, ...]:
+    """The words that a field may hold, if it holds only certain ones."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return tuple(str(part) for part in parts)
+    return tuple(word for part in parts for word in _words(part))
 
 
 def _section_of(annotation: Any) -> type[Section] | None:

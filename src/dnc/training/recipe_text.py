@@ -90,6 +90,13 @@ def written(tree: object) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
+def in_yaml(value: object) -> str:
+    """A single value as a recipe has it, on one line."""
+    values = list(value) if isinstance(value, tuple) else value
+    text = yaml.safe_dump(values, default_flow_style=True, width=1000)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """A hint at the name that was perhaps meant: alike as a whole, or in its last part."""
     names = list(names)

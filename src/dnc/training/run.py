@@ -1,6 +1,7 @@
 """`dnc train`: from a recipe and images to a trained, evaluated, portable model."""
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from dnc.training.module import TrainingModule
 from dnc.training.progress import RunProgress
 from dnc.training.recipe import Recipe
 from dnc.training.results import Result, evaluation_sets, kept_results
+from dnc.training.starting import start_from_images_
 
 RECIPE = "recipe.yaml"
 
@@ -75,6 +77,8 @@ def train(
     if resumed:
         _require_same_data(splits, last)
     recognizer = resumed_recognizer(recipe, last) if resumed else new_recognizer(recipe, splits)
+    if not resumed and recipe.head.start == "data" and recipe.model.classifier == "dnc":
+        _start_from_data(recognizer, splits, recipe)
     assert recognizer.network is not None
     recipe = recipe_in_truth(recipe, recognizer.network)
     sets = evaluation_sets(recipe, splits, recognizer)
@@ -121,6 +125,20 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
     for bad in splits.set_aside:
         console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
     return splits
+
+
+def _start_from_data(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> None:
+    """Sub-centroids begin where the network sees the classes; every process finds the same."""
+    assert splits.train is not None
+    on_gpu = recipe.training.accelerator in ("auto", "gpu") and torch.cuda.is_available()
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if on_gpu else "cpu"
+    start_from_images_(
+        recognizer.model.to(device),
+        splits.train,
+        recognizer.preprocessing,
+        workers=recipe.data.workers,
+    )
+    recognizer.model.cpu()
 
 
 def _require_path(recipe: Recipe) -> None:

@@ -84,12 +84,22 @@ class Model(Section):
         False, description="batch norm without parameters behind the features, against their cone"
     )
     drop_path: BelowOne = Field(0.0, description="stochastic depth")
+    fixed_norms: bool = Field(
+        False,
+        description="keep the statistics of the network's batch norms: those of small batches "
+        "spoil a pretrained network",
+    )
 
 
 class Head(Section):
     """The sub-centroids."""
 
     subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
+    start: Literal["random", "data"] = Field(
+        "random",
+        description="random directions; or clusters of the training images as a pretrained or "
+        "continued network sees them before it is trained",
+    )
     momentum: Share = Field(0.999, description="share that stays in an update (mu)")
     memory_batches: Annotated[int, Field(ge=0, le=10**6)] = Field(
         0, description="past batches that take part in the clustering"
@@ -108,7 +118,7 @@ class Head(Section):
 
     def settings(self, batch_size: int) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
+        values = {name: getattr(self, name) for name in type(self).model_fields if name != "start"}
         return HeadSettings(memory_rows=values.pop("memory_batches") * batch_size, **values)
 
 

@@ -1,0 +1,102 @@
+import pytest
+import torch
+from torch import nn
+
+from dnc.centroids import normalised
+from dnc.centroids.similarity import similarity_to_own_class
+from dnc.data import loader
+from dnc.training.building import new_recognizer
+from dnc.training.recipe import Recipe
+from dnc.training.run import opened, train
+from dnc.training.starting import IMAGES_PER_SUBCENTROID, start_from_images_
+from tests.training.test_run import QUIET, SMALL
+
+
+def small_recipe(*settings: str) -> Recipe:
+    return Recipe.read("digits").with_settings([*SMALL, "optimizer.ema=null", *settings])
+
+
+@pytest.fixture(scope="module")
+def started():
+    recipe = small_recipe("model.centring=true", "head.subcentroids=3")
+    splits = opened(recipe, QUIET)
+    recognizer = new_recognizer(recipe, splits)
+    start_from_images_(recognizer.model, splits.train, recognizer.preprocessing, workers=0)
+    return recognizer, splits
+
+
+def features_in(recognizer, images):
+    model = recognizer.model.eval()
+    (batch,) = loader(images, recognizer.preprocessing, batch_size=len(images))
+    with torch.no_grad():
+        return model.features(batch.images), batch.labels
+
+
+def test_subcentroids_that_start_from_data_are_means_of_their_clusters(started):
+    recognizer, splits = started
+    rows, labels = features_in(recognizer, splits.train)
+    head = recognizer.model.head
+    x = normalised(rows)
+    assigned = head.assign(
+        similarity_to_own_class(x, labels, head.centroids),
+        labels,
+        classes=10,
+        valid=head.valid,
+        epsilon=head.epsilon,
+        iterations=head.iterations,
+    )
+    for label in range(10):
+        for subcentroid in range(3):
+            members = x[(labels == label) & (assigned == subcentroid)]
+            mean = normalised(members.mean(dim=0, keepdim=True))[0]
+            torch.testing.assert_close(head.centroids[label, subcentroid], mean)
+            assert head.held[label, subcentroid] == len(members)
+
+
+def test_features_that_start_from_data_are_centred(started):
+    recognizer, splits = started
+    rows, _ = features_in(recognizer, splits.train)
+    torch.testing.assert_close(rows.mean(dim=0), torch.zeros(rows.shape[1]), atol=1e-4, rtol=0)
+    # Where a dimension hardly varies, batch norm does not blow it up.
+    assert rows.std(dim=0).max() < 1.01
+    assert rows.std(dim=0).median() > 0.95
+
+
+def test_many_images_of_a_class_are_represented_by_some(monkeypatch, started):
+    recognizer, splits = started
+    most = IMAGES_PER_SUBCENTROID * 3
+    assert splits.train.counts().max() <= most
+    monkeypatch.setattr("dnc.training.starting.IMAGES_PER_SUBCENTROID", 2)
+    start_from_images_(recognizer.model, splits.train, recognizer.preprocessing, workers=0)
+    assert recognizer.model.head.held.sum(dim=1).tolist() == [6] * 10
+
+
+def test_a_run_starts_from_data_and_knows_classes_before_it_has_learnt(tmp_path):
+    settings = ("training.epochs=1", "optimizer.learning_rate=1e-9", "head.momentum=1")
+    settings = (*settings, "model.fixed_norms=true", "model.centring=true", "augment.mixup=0")
+    top1 = {}
+    for start in ("random", "data"):
+        recipe = small_recipe(*settings, f"head.start={start}")
+        report = train(recipe, tmp_path / start, console=QUIET)
+        top1[start] = report.results[0].evaluation.top1
+    assert top1["random"] < 0.3
+    assert top1["data"] > 0.6
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_fixed_norms_keep_their_statistics(tmp_path, fixed):
+    import dnc
+
+    recipe = small_recipe("training.epochs=2", f"model.fixed_norms={fixed}".lower())
+    before = new_recognizer(recipe, opened(recipe, QUIET)).model.backbone
+    train(recipe, tmp_path / "run", console=QUIET)
+    after = dnc.load(tmp_path / "run").model.backbone
+    norms = [
+        (one, other)
+        for one, other in zip(before.modules(), after.modules(), strict=True)
+        if isinstance(one, nn.BatchNorm2d)
+    ]
+    assert norms
+    for one, other in norms:
+        assert torch.equal(one.running_mean, other.running_mean) is fixed
+        assert not torch.equal(one.weight, other.weight)  # it learns all the same
