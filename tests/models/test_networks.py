@@ -90,7 +90,7 @@ def test_without_a_connection_the_error_says_what_to_do(monkeypatch):
         raise LocalEntryNotFoundError("no connection")
 
     monkeypatch.setattr(timm, "create_model", unreachable)
-    with pytest.raises(InvalidModel, match=r"safetensors.*efficientnet-lite0"):
+    with pytest.raises(InvalidModel, match=r"--weights FILE.*efficientnet-lite0"):
         backbone("resnet18", pretrained=True)
 
 
