@@ -19,8 +19,10 @@ ALLOWED = {
     "models": {"centroids", "errors"},
     "estimator": {"centroids", "errors"},
     "recognition": {"centroids", "data", "errors", "models"},
+    "durations": set(),
+    "study": {"data", "errors", "files", "training"},
     "training": {
-        *("centroids", "data", "errors", "estimator", "evaluation", "files", "models"),
+        *("centroids", "durations", "data", "errors", "estimator", "evaluation", "files", "models"),
         *("recognition", "__version__"),
     },
     "evaluation": {"centroids", "data", "errors", "files", "models", "recognition"},
@@ -28,7 +30,7 @@ ALLOWED = {
     "demo": {"centroids", "errors", "estimator", "explanation", "files"},
     "cli": {
         *("data", "demo", "errors", "evaluation", "explanation", "files", "models"),
-        *("recognition", "training", "__version__"),
+        *("recognition", "durations", "study", "training", "__version__"),
     },
     "__init__": {"centroids", "estimator", "explanation", "models", "recognition", "training"},
 }

@@ -54,6 +54,10 @@ class InvalidRecipe(InvalidInput):
     """A recipe with unknown or impossible settings."""
 
 
+class InvalidStudy(InvalidInput):
+    """A study cannot be what its file says."""
+
+
 class InvalidCheckpoint(InvalidInput):
     """A checkpoint that is malformed, incomplete or of a format that is not known."""
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dnc.errors import InvalidRecipe
-from dnc.training.recipe import MOST_BYTES, Recipe, recipe_fields
-from dnc.training.recipe_text import shipped_recipes
+from dnc.training.recipe import Recipe, recipe_fields
+from dnc.training.recipe_text import MOST_BYTES, shipped_recipes
 
 # A value for each field that is not its default, as it is written on the command line.
 VALUES = {

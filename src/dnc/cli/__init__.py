@@ -12,6 +12,7 @@ from dnc.cli.evaluate import evaluate
 from dnc.cli.fit import fit
 from dnc.cli.listings import models, recipes
 from dnc.cli.predict import predict
+from dnc.cli.study import study
 from dnc.cli.train import train
 from dnc.errors import DNCError
 
@@ -58,6 +59,6 @@ def options(
     """Deep Nearest Centroids: recognition by cases."""
 
 
-for command in (demo, fit, train, evaluate, predict, models, recipes):
+for command in (demo, fit, train, evaluate, predict, study, models, recipes):
     app.command()(command)
 app.add_typer(data, name="data")

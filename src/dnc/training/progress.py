@@ -7,6 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from dnc.durations import duration
 from dnc.training.history import History, Row
 
 SECONDS_BETWEEN_MOVES = 0.5
@@ -85,14 +86,3 @@ class RunProgress(Callback):
             return "?"
         pace = (self.history.seconds - self.history.seconds_before) / done
         return duration(pace * (int(trainer.estimated_stepping_batches) - trainer.global_step))
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours / 24:.1f} days"

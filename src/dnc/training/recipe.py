@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
-from dnc.training.recipe_text import nearest, parsed, recipe_path, told, written
+from dnc.training.recipe_text import nearest, parsed, read_text, recipe_path, told, written
 from dnc.training.sections import (
     Augment,
     Data,
@@ -21,9 +21,6 @@ from dnc.training.sections import (
     Section,
     Training,
 )
-
-# A recipe is a page of text. What is larger is something else, and is not parsed.
-MOST_BYTES = 100_000
 
 
 class Recipe(Section):
@@ -56,25 +53,23 @@ class Recipe(Section):
     def read(cls, name_or_path: str | Path) -> "Recipe":
         """A recipe that is shipped, by its name, or a YAML file."""
         path = recipe_path(name_or_path)
-        try:
-            with path.open("rb") as file:
-                text = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise InvalidRecipe(f"{path} cannot be read: {error.strerror}.") from error
-        except ValueError as error:
-            raise InvalidRecipe(f"{str(path)!r} is no path of a file: {error}.") from error
-        if len(text) > MOST_BYTES:
-            raise InvalidRecipe(f"{path} has more than {MOST_BYTES:,} bytes; a recipe is a page.")
-        return cls.from_tree(parsed(text, str(path)), where=str(path))
+        return cls.from_tree(parsed(read_text(path), str(path)), where=str(path))
 
     def with_settings(self, settings: Iterable[str]) -> "Recipe":
         """The recipe with some fields set, each given as `section.field=value`."""
-        tree = self.model_dump()
+        values = {}
         for setting in settings:
             key, equals, value = setting.partition("=")
             if not equals:
                 raise InvalidRecipe(f"{setting!r} sets nothing; write it as section.field=value.")
-            *sections, field = key.strip().split(".")
+            values[key.strip()] = parsed(value, setting)
+        return self.with_values(values)
+
+    def with_values(self, values: Mapping[str, object]) -> "Recipe":
+        """The recipe with some fields set, by their full names."""
+        tree = self.model_dump()
+        for key, value in values.items():
+            *sections, field = key.split(".")
             branch = tree
             for section in sections:
                 inner = branch.get(section)
@@ -83,7 +78,7 @@ class Recipe(Section):
                 branch = inner
             if field not in branch or isinstance(branch[field], dict):
                 raise InvalidRecipe(_unknown(key, _leaf_names(type(self))))
-            branch[field] = parsed(value, setting)
+            branch[field] = value
         return self.from_tree(tree, where="The settings")
 
     def with_path(self, path: str) -> "Recipe":

@@ -13,6 +13,8 @@ from dnc.errors import InvalidRecipe
 
 # More faults than these are not read by anyone; what they have in common is seen by then.
 MOST_TOLD = 10
+# A recipe is a page of text. What is larger is something else, and is not parsed.
+MOST_BYTES = 100_000
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
 
@@ -61,6 +63,20 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def read_text(path: Path) -> bytes:
+    """The bytes of a file that is a page of text."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise InvalidRecipe(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise InvalidRecipe(f"{str(path)!r} is no path of a file: {error}.") from error
+    if len(text) > MOST_BYTES:
+        raise InvalidRecipe(f"{path} has more than {MOST_BYTES:,} bytes; it should be a page.")
+    return text
 
 
 def parsed(text: bytes | str, where: str) -> Any:

@@ -1,16 +1,23 @@
 """What a finished run is measured on, and what is kept of it."""
 
-from collections.abc import Callable
+import json
+import math
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dnc.data import BadFile, DataSplits, Images, open_data
 from dnc.errors import InvalidData
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
-from dnc.files import restore_folder
+from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
 from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
+from dnc.training.history import Row
 from dnc.training.recipe import Recipe
+
+RESULTS = "results.json"
+HEALTH = ("pairwise_cosine", "empty_subcentroids", "memory_age")
 
 
 @dataclass(frozen=True)
@@ -24,13 +31,13 @@ class Result:
 def evaluation_sets(
     recipe: Recipe, splits: DataSplits, recognizer: Recognizer
 ) -> dict[str, Images]:
-    """The test images, or else the validation images, and the recipe's further sets.
+    """The test images, the validation images, and the recipe's further sets.
 
     Opened before the training, so that a set that is not there does not end a run of days.
     """
     parts = splits.parts()
-    chosen = next((name for name in ("test", "validation") if name in parts), None)
-    sets: dict[str, Images] = {} if chosen is None else {chosen: parts[chosen]}
+    names: tuple[str, ...] = ("test", "validation")
+    sets = {name: parts[name] for name in names if name in parts}
     for given in recipe.data.evaluate_on:
         kind, equals, path = given.partition("=")
         further = open_data(
@@ -109,6 +116,39 @@ def kept_results(
     recognizer.notes["results"] = {result.images: result.evaluation.top1 for result in results}
     save(recognizer, folder / MODEL)
     return tuple(results)
+
+
+def write_results(
+    folder: Path, results: Sequence[Result], rows: Sequence[Row], recipe: Recipe
+) -> None:
+    """Writes the figures of a run that is finished; the last thing that a run does."""
+    last = rows[-1]
+    by_images = {
+        result.images: {
+            "images": result.evaluation.images,
+            "top1": result.evaluation.top1,
+            "top5": result.evaluation.top5,
+            "mean_recall": result.evaluation.mean_recall,
+            "mean_loss": _finite(result.evaluation.mean_loss),
+            "calibration_error": _finite(result.evaluation.calibration.error),
+        }
+        for result in results
+    }
+    images_per_step = recipe.training.batch_size * recipe.training.accumulate
+    images_per_second = statistics.fmean(row.images_per_second for row in rows)
+    tree = {
+        "results": by_images,
+        "steps": last.step,
+        "seconds": last.seconds,
+        "seconds_per_step": images_per_step / max(images_per_second, 1e-9),
+        "health": {name: getattr(last, name) for name in HEALTH if getattr(last, name) is not None},
+    }
+    with whole_file(folder / RESULTS) as unfinished:
+        unfinished.write_text(json.dumps(tree, indent=1, allow_nan=False), encoding="utf-8")
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _file_name(name: str) -> str:

@@ -26,7 +26,7 @@ from dnc.training.loading import RunData
 from dnc.training.module import TrainingModule
 from dnc.training.progress import RunProgress
 from dnc.training.recipe import Recipe
-from dnc.training.results import Result, evaluation_sets, kept_results
+from dnc.training.results import Result, evaluation_sets, kept_results, write_results
 from dnc.training.starting import start_from_images_
 
 RECIPE = "recipe.yaml"
@@ -102,6 +102,7 @@ def train(
     results = kept_results(folder, recipe, sets, device=device, on_bad_file=found.append)
     set_aside = tuple(dict.fromkeys(found))
     write_set_aside(set_aside, folder / "set-aside.csv")
+    write_results(folder, results, history.rows, recipe)
     return RunReport(folder, results, set_aside)
 
 

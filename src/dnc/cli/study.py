@@ -1,0 +1,111 @@
+"""`dnc study`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from dnc.study import Failure, Place
+
+
+def study(
+    file: Annotated[
+        str, typer.Argument(help="A study: a YAML file, or a shipped one by name; or `list`.")
+    ],
+    data: Annotated[
+        str | None, typer.Argument(help="Folder of images, or a CSV, in any layout dnc knows.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for tables, plots and all runs.")
+    ] = Path("runs/studies"),
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds, in place of the study's own.")
+    ] = None,
+    parallel: Annotated[
+        int | None,
+        typer.Option("--parallel", "-p", min=1, help="Runs at a time [one for each core or GPU]."),
+    ] = None,
+    limit_minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this time; the same command goes on.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show which runs are done and which are missing.")
+    ] = False,
+) -> None:
+    """Compare settings over seeds: trains what is missing, then writes table, CSV and plot.
+
+    A study may be stopped at any moment, even by `kill -9`; the same command goes on. A run that is
+    finished is never repeated, whichever study it was for.
+
+    Examples:
+    - `dnc study list`
+
+    - `dnc study cifar10-default cifar10/ --limit-minutes 60`
+
+    - `dnc study mine.yaml photos/ --dry-run`
+    """
+    from dnc.errors import InvalidStudy
+    from dnc.study import Study, fingerprint, places, write_study
+
+    console = Console()
+    if file == "list":
+        console.print(_listing())
+        return
+    chosen = Study.read(file)
+    if seeds is not None:
+        chosen = chosen.model_copy(update={"seeds": tuple(range(seeds))})
+    runs = chosen.planned(data)
+    if runs[0].recipe.data.path is None and runs[0].recipe.data.kind != "digits":
+        raise InvalidStudy(f"Study {chosen.name} needs images: dnc study {file} DATA.")
+    found = places(runs, output / "runs", fingerprint(runs[0].recipe))
+    missing = len({place.folder for place in found if place.results is None})
+    console.print(
+        f"{chosen.name}: {len(chosen.all_rows())} rows, {len(set(chosen.seeds))} seeds, "
+        f"{len(found)} runs, {missing} of them missing",
+        highlight=False,
+    )
+    if dry_run:
+        for place in found:
+            state = "done" if place.results is not None else "missing"
+            line = f"  {state:8}{place.run.row}, seed {place.run.seed}"
+            console.print(line, highlight=False, markup=False)
+        return
+    failures = _run(console, found, parallel, limit_minutes) if missing else []
+    table = write_study(chosen, found, output / chosen.name)
+    console.print(table, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Written: {output / chosen.name}", highlight=False, soft_wrap=True)
+    for failure in failures:
+        run = failure.place.run
+        console.print(f"Failed: {run.row}, seed {run.seed}", style="red", markup=False)
+        console.print(f"{failure.told}\n  all of it: {failure.place.log}", markup=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _run(
+    console: Console, found: "tuple[Place, ...]", parallel: int | None, limit_minutes: float | None
+) -> "list[Failure]":
+    from dnc.cli.bars import StudyBars
+    from dnc.study import default_parallel, run_missing
+
+    with StudyBars(console) as bars:
+        return run_missing(
+            found,
+            parallel=parallel or default_parallel(),
+            limit_seconds=None if limit_minutes is None else 60 * limit_minutes,
+            on_progress=bars.show,
+            on_finished=bars.finished,
+        )
+
+
+def _listing() -> Table:
+    from dnc.study import Study, shipped_studies
+
+    table = Table("study", "question", "rows", "seeds")
+    for name in shipped_studies():
+        shipped = Study.read(name)
+        table.add_row(name, shipped.about, str(len(shipped.all_rows())), str(len(shipped.seeds)))
+    return table

@@ -1,0 +1,26 @@
+"""Studies: the same training with different settings and seeds, and what comes of it."""
+
+from dnc.study.definition import Run, Study, shipped_studies
+from dnc.study.reporting import write_study
+from dnc.study.running import Failure, Progress, default_parallel, run_missing
+from dnc.study.store import Place, fingerprint, places
+from dnc.study.summary import Estimate, RowSummary, markdown, summarised, write_csv
+
+__all__ = [
+    "Estimate",
+    "Failure",
+    "Place",
+    "Progress",
+    "RowSummary",
+    "Run",
+    "Study",
+    "default_parallel",
+    "fingerprint",
+    "markdown",
+    "places",
+    "run_missing",
+    "shipped_studies",
+    "summarised",
+    "write_csv",
+    "write_study",
+]

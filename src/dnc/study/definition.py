@@ -1,0 +1,149 @@
+"""A study: one recipe, the settings to compare, the seeds, and the number to compare them by."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from dnc.errors import InvalidRecipe, InvalidStudy
+from dnc.training.recipe import Recipe
+from dnc.training.recipe_text import nearest, parsed, read_text, told
+from dnc.training.sections import Section
+
+SHIPPED = Path(__file__).parents[1] / "studies"
+
+# The settings of one row: full names of a recipe's fields, with their values.
+Settings = dict[str, Any]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class Study(Section):
+    """What is compared: rows that are named, and all combinations of a grid."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+    about: str = Field("", description="the question that it answers")
+    recipe: str = Field(description="a shipped recipe, or a file beside the study")
+    settings: Settings = Field({}, description="fields of the recipe, set for all rows")
+    rows: dict[str, Settings] = Field({}, description="fields of each row, by its name")
+    grid: dict[str, list[Any]] = Field(
+        {}, description="values of fields; each combination is a row"
+    )
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
+        (0, 1, 2), description="of all rows; a single number stands for so many seeds"
+    )
+    metric: Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"] = Field(
+        "top1", description="what the rows are compared by"
+    )
+    images: str | None = Field(
+        None, description="test, validation, ...; left out: the first that the runs have"
+    )
+    reference: str | None = Field(None, description="the row that the others are compared with")
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count_of_seeds(cls, value: Any) -> Any:
+        """A number stands for so many seeds."""
+        return tuple(range(value)) if type(value) is int and 0 < value <= 10_000 else value
+
+    @classmethod
+    def read(cls, name_or_path: str | Path) -> "Study":
+        """A study that is shipped, by its name, or a YAML file."""
+        path = study_path(name_or_path)
+        tree = parsed(read_text(path), str(path))
+        if not isinstance(tree, Mapping):
+            raise InvalidStudy(f"{path} is {type(tree).__name__}; it must be a mapping of keys.")
+        for key in tree:
+            if key not in cls.model_fields:
+                raise InvalidStudy(
+                    f"{path}: there is no field {key!r}.{nearest(str(key), cls.model_fields)} "
+                    f"A study has {', '.join(cls.model_fields)}."
+                )
+        try:
+            study = cls.model_validate(tree)
+        except ValidationError as error:
+            raise InvalidStudy(f"{path}: {told(error)}") from error
+        beside = path.parent / study.recipe
+        if beside.suffix in (".yaml", ".yml"):
+            study = study.model_copy(update={"recipe": str(beside)})
+        study.planned()  # names of fields and values are checked before anything runs
+        return study
+
+    def all_rows(self) -> dict[str, Settings]:
+        """The settings of each row, by its name."""
+        rows = {name: {**self.settings, **own} for name, own in self.rows.items()}
+        for values in itertools.product(*self.grid.values()) if self.grid else ():
+            chosen = dict(zip(self.grid, values, strict=True))
+            rows[_row_name(chosen)] = {**self.settings, **chosen}
+        if not rows:
+            rows[self.name] = self.settings
+        return rows
+
+    def planned(self, path: str | None = None) -> tuple["Run", ...]:
+        """Every run of the study: all rows with one seed, then all rows with the next."""
+        base = Recipe.read(self.recipe)
+        rows = {}
+        for name, settings in self.all_rows().items():
+            if "training.seed" in settings:
+                raise InvalidStudy(f"Row {name!r} sets training.seed; that is what seeds are for.")
+            try:
+                rows[name] = base.with_values(settings)
+            except InvalidRecipe as error:
+                raise InvalidStudy(f"Row {name!r} of study {self.name}: {error}") from error
+        if self.reference is not None and self.reference not in rows:
+            raise InvalidStudy(
+                f"The reference of study {self.name} is {self.reference!r}; its rows are "
+                f"{', '.join(rows)}."
+            )
+        runs = []
+        for seed in dict.fromkeys(self.seeds):
+            for name, recipe in rows.items():
+                whole = recipe.with_values({"training.seed": seed})
+                runs.append(Run(name, seed, whole if path is None else whole.with_path(path)))
+        return tuple(runs)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the metric is one of success."""
+        return self.metric not in ("mean_loss", "calibration_error")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of a study: a row with a seed."""
+
+    row: str
+    seed: int
+    recipe: Recipe
+
+
+def shipped_studies() -> dict[str, Path]:
+    """The studies that come with dnc, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+
+
+def study_path(name_or_path: str | Path) -> Path:
+    """The file of a shipped study, or the file that was named."""
+    shipped = shipped_studies()
+    if str(name_or_path) in shipped:
+        return shipped[str(name_or_path)]
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    raise InvalidStudy(
+        f"There is no study {str(name_or_path)!r}.{nearest(str(name_or_path), shipped)} "
+        "`dnc study list` lists those that are shipped; a file of your own ends in .yaml."
+    )
+
+
+def _row_name(chosen: Settings) -> str:
+    return ", ".join(f"{name.rpartition('.')[2]} {_shown(value)}" for name, value in chosen.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}"
+    return str(value)

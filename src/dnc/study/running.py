@@ -1,0 +1,180 @@
+"""Runs what is missing of a study, several at a time, so that it can be stopped at any moment."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dnc.study.store import Place
+
+SECONDS_BETWEEN_LOOKS = 1.0
+# A run that is asked to stop gets so long to do it in order; its last whole epoch is safe anyway.
+SECONDS_TO_STOP = 30.0
+LINES_OF_A_FAILURE = 12
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended with an error, and the last lines that it printed."""
+
+    place: Place
+    told: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study has come.
+
+    Attributes:
+        finished: runs that are done.
+        total: all runs.
+        active: the runs that are going on, with the epochs that each has done.
+        seconds_left: by the pace of this sitting; None before an epoch has ended.
+    """
+
+    finished: int
+    total: int
+    active: tuple[tuple[Place, int], ...]
+    seconds_left: float | None
+
+
+def default_parallel() -> int:
+    """As many runs at a time as there are GPUs, or else cores: small networks fill no more."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return torch.cuda.device_count() or cores
+
+
+def run_missing(
+    places: Sequence[Place],
+    *,
+    parallel: int,
+    limit_seconds: float | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_finished: Callable[[Place], None] | None = None,
+) -> list[Failure]:
+    """Runs what has no results yet, and returns what failed.
+
+    Args:
+        places: all runs of the study.
+        parallel: how many at a time; they share the cores evenly.
+        limit_seconds: when it is over, the runs that go on are stopped; they can be resumed.
+        on_progress: is told every second how far everything is.
+        on_finished: is told each run that is done.
+
+    """
+    different = list({place.folder: place for place in places}.values())
+    waiting = [place for place in different if place.results is None]
+    parallel = max(1, min(parallel, len(waiting)))
+    active: dict[int, _Active] = {}
+    failures: list[Failure] = []
+    before = sum(_epochs_done(place) for place in different)
+    began = time.monotonic()
+    try:
+        while waiting or active:
+            for slot in range(parallel):
+                if waiting and slot not in active:
+                    active[slot] = _Active(waiting.pop(0), slot, parallel)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            for slot, run in list(active.items()):
+                if run.process.poll() is not None:
+                    del active[slot]
+                    if run.process.returncode or run.place.results is None:
+                        failures.append(Failure(run.place, _last_lines(run.place)))
+                    elif on_finished is not None:
+                        on_finished(run.place)
+            elapsed = time.monotonic() - began
+            if on_progress is not None:
+                on_progress(_progress(different, list(active.values()), failures, before, elapsed))
+            if limit_seconds is not None and elapsed > limit_seconds:
+                break
+    finally:
+        _stop(list(active.values()))
+    return failures
+
+
+class _Active:
+    """A run that is going on in a process of its own."""
+
+    def __init__(self, place: Place, slot: int, parallel: int) -> None:
+        self.place = place
+        place.folder.parent.mkdir(parents=True, exist_ok=True)
+        threads = max(1, default_parallel() // parallel) if not torch.cuda.is_available() else 1
+        surroundings = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if torch.cuda.is_available():
+            surroundings["CUDA_VISIBLE_DEVICES"] = str(slot % torch.cuda.device_count())
+        with place.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dnc.study.worker", str(place.folder)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=surroundings,
+                # Ctrl-C of the terminal is for the study, which then stops its runs one by one.
+                start_new_session=True,
+            )
+        assert self.process.stdin is not None
+        tree = place.run.recipe.model_dump(mode="json")
+        self.process.stdin.write(json.dumps(tree).encode() + b"\n")
+        self.process.stdin.flush()
+
+
+def _stop(active: list[_Active]) -> None:
+    for run in active:
+        run.process.send_signal(signal.SIGINT)
+    until = time.monotonic() + SECONDS_TO_STOP
+    for run in active:
+        try:
+            run.process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            run.process.kill()
+            run.process.wait()
+
+
+def _progress(
+    places: list[Place],
+    active: list[_Active],
+    failures: list[Failure],
+    epochs_before: int,
+    elapsed: float,
+) -> Progress:
+    failed = {failure.place for failure in failures}
+    counted = [place for place in places if place not in failed]
+    done = sum(_epochs_done(place) for place in places)
+    left = sum(place.run.recipe.training.epochs - _epochs_done(place) for place in counted)
+    moved = done - epochs_before
+    return Progress(
+        finished=sum(place.results is not None for place in places),
+        total=len(places),
+        active=tuple((run.place, _epochs_done(run.place)) for run in active),
+        seconds_left=elapsed * left / moved if moved > 0 else None,
+    )
+
+
+def _epochs_done(place: Place) -> int:
+    """Whole epochs of a run, by the table that it keeps."""
+    if place.results is not None:
+        return place.run.recipe.training.epochs
+    try:
+        with (place.folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        return 0
+    return int(rows[-1]["epoch"]) if rows else 0
+
+
+def _last_lines(place: Place) -> str:
+    lines = place.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-LINES_OF_A_FAILURE:])

@@ -1,0 +1,209 @@
+"""What a study says: mean, spread and standard error of each row, and its distance to another."""
+
+import csv
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dnc.errors import InvalidStudy
+from dnc.files import whole_file
+from dnc.study.definition import Study
+from dnc.study.store import Place
+
+PERCENT = ("top1", "top5", "mean_recall", "calibration_error")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds.
+
+    Attributes:
+        mean: of the values.
+        spread: their standard deviation; None for one value.
+        error: standard error of the mean; None for one value.
+        count: how many values there are.
+    """
+
+    mean: float
+    spread: float | None
+    error: float | None
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Estimate":
+        """The mean of some values and how sure it is."""
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        error = None if spread is None else spread / len(values) ** 0.5
+        return cls(statistics.fmean(values), spread, error, len(values))
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    """One row of a study.
+
+    Attributes:
+        name: of the row.
+        values: the metric by seed, of the runs that are finished.
+        metric: over these; None before one is.
+        difference: to the reference, over the seeds that both have; None for the reference itself.
+        seconds_per_step: over these.
+        health: means of what is known of the sub-centroids at the end of the runs.
+        missing: seeds whose run is not finished.
+    """
+
+    name: str
+    values: dict[int, float]
+    metric: Estimate | None
+    difference: Estimate | None
+    seconds_per_step: Estimate | None
+    health: dict[str, float]
+    missing: tuple[int, ...]
+
+
+def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
+    """A summary of each row, from the runs that are finished."""
+    results: dict[str, dict[int, dict[str, Any]]] = {}
+    missing: dict[str, list[int]] = {}
+    for place in places:
+        found, row = place.results, place.run.row
+        results.setdefault(row, {})
+        missing.setdefault(row, [])
+        if found is None:
+            missing[row].append(place.run.seed)
+        else:
+            results[row][place.run.seed] = found
+    values = {
+        row: {seed: _value(study, result) for seed, result in by_seed.items()}
+        for row, by_seed in results.items()
+    }
+    reference = values.get(study.reference or "", {})
+    return [
+        RowSummary(
+            row,
+            values[row],
+            _estimate(list(values[row].values())),
+            None if row == study.reference else _difference(values[row], reference),
+            _estimate([result["seconds_per_step"] for result in by_seed.values()]),
+            _mean_health(list(by_seed.values())),
+            tuple(missing[row]),
+        )
+        for row, by_seed in results.items()
+    ]
+
+
+def markdown(study: Study, rows: Sequence[RowSummary]) -> str:
+    """The table of a study, with what makes it."""
+    percent = study.metric in PERCENT
+    unit = ", %" if percent else ""
+    columns = [f"{study.metric}{unit}", "spread", "seeds"]
+    if study.reference is not None:
+        columns.append(f"minus {study.reference}")
+    columns.append("ms per step")
+    health = list(dict.fromkeys(name for row in rows for name in row.health))
+    columns += [name.replace("_", " ") for name in health]
+    lines = [
+        f"# {study.name}",
+        "",
+        *([study.about, ""] if study.about else []),
+        "| | " + " | ".join(columns) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
+    for row in rows:
+        planned = len(row.values) + len(row.missing)
+        cells = [
+            _with_error(row.metric, percent=percent),
+            _number(row.metric.spread if row.metric else None, percent=percent),
+            f"{len(row.values)} of {planned}" if row.missing else str(planned),
+        ]
+        if study.reference is not None:
+            cells.append(_with_error(row.difference, percent=percent, sign=True))
+        cells.append(f"{1000 * row.seconds_per_step.mean:.0f}" if row.seconds_per_step else "")
+        cells += [f"{row.health[name]:.3f}" if name in row.health else "" for name in health]
+        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        f"Mean over the seeds ± its standard error; spread is the standard deviation. "
+        f"{study.metric} on the {study.images or 'test'} images"
+        + ("; differences are taken seed by seed." if study.reference is not None else "."),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_csv(places: Sequence[Place], path: Path) -> None:
+    """Every finished run: row, seed, all metrics of all its images, time, health, folder."""
+    table = []
+    for place in places:
+        found = place.results
+        if found is not None:
+            metrics = {
+                f"{images} {name}": value
+                for images, metrics in found["results"].items()
+                for name, value in metrics.items()
+            }
+            table.append(
+                {
+                    "row": place.run.row,
+                    "seed": place.run.seed,
+                    **metrics,
+                    "steps": found["steps"],
+                    "seconds": found["seconds"],
+                    "seconds_per_step": found["seconds_per_step"],
+                    **found["health"],
+                    "folder": place.folder.name,
+                }
+            )
+    columns = list(dict.fromkeys(name for line in table for name in line))
+    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def _value(study: Study, result: dict[str, Any]) -> float:
+    by_images = result["results"]
+    images = study.images or next(iter(by_images), "")
+    if images not in by_images:
+        raise InvalidStudy(
+            f"Study {study.name} asks for {study.metric} on {images or 'some'} images; the runs "
+            f"have {', '.join(by_images) or 'none'}."
+        )
+    value = by_images[images].get(study.metric)
+    if value is None:
+        raise InvalidStudy(f"The runs of study {study.name} have no {study.metric} on {images}.")
+    return float(value)
+
+
+def _difference(values: dict[int, float], reference: dict[int, float]) -> Estimate | None:
+    """Seed by seed: what a seed does to both rows cancels."""
+    return _estimate([values[seed] - reference[seed] for seed in values if seed in reference])
+
+
+def _estimate(values: list[float]) -> Estimate | None:
+    return Estimate.of(values) if values else None
+
+
+def _mean_health(results: list[dict[str, Any]]) -> dict[str, float]:
+    names = dict.fromkeys(name for result in results for name in result["health"])
+    return {
+        name: statistics.fmean(
+            float(result["health"][name]) for result in results if name in result["health"]
+        )
+        for name in names
+    }
+
+
+def _number(value: float | None, *, percent: bool, sign: bool = False) -> str:
+    if value is None:
+        return ""
+    form = "+" if sign else ""
+    return f"{100 * value:{form}.2f}" if percent else f"{value:{form}.4f}"
+
+
+def _with_error(estimate: Estimate | None, *, percent: bool, sign: bool = False) -> str:
+    if estimate is None:
+        return ""
+    mean = _number(estimate.mean, percent=percent, sign=sign)
+    error = _number(estimate.error, percent=percent)
+    return f"{mean} ± {error}" if error else mean

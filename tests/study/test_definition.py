@@ -1,0 +1,92 @@
+import pytest
+
+from dnc.errors import InvalidStudy
+from dnc.study import Study, shipped_studies
+
+
+def read(tmp_path, text):
+    path = tmp_path / "study.yaml"
+    path.write_text(text, encoding="utf-8")
+    return Study.read(path)
+
+
+def test_named_rows_and_the_combinations_of_a_grid_run_with_every_seed(tmp_path):
+    study = read(
+        tmp_path,
+        """
+        name: both
+        recipe: digits
+        settings: {training.epochs: 2}
+        rows:
+          softmax: {model.classifier: softmax}
+        grid:
+          head.subcentroids: [1, 4]
+          head.momentum: [0.9, 0.99]
+        seeds: [3, 5]
+        """,
+    )
+    runs = study.planned("images")
+    names = [
+        "softmax",
+        "subcentroids 1, momentum 0.9",
+        "subcentroids 1, momentum 0.99",
+        "subcentroids 4, momentum 0.9",
+        "subcentroids 4, momentum 0.99",
+    ]
+    # All rows with one seed first: after half of the time there is half an answer.
+    assert [(run.row, run.seed) for run in runs] == [(row, s) for s in (3, 5) for row in names]
+    for run in runs:
+        assert run.recipe.training.seed == run.seed
+        assert run.recipe.training.epochs == 2
+        assert run.recipe.data.path == "images"
+    last = runs[-1].recipe
+    assert (last.head.subcentroids, last.head.momentum) == (4, 0.99)
+    assert runs[0].recipe.model.classifier == "softmax"
+
+
+def test_a_number_of_seeds_stands_for_so_many(tmp_path):
+    study = read(tmp_path, "name: x\nrecipe: digits\nseeds: 4\n")
+    assert study.seeds == (0, 1, 2, 3)
+    assert list(study.all_rows()) == ["x"]
+
+
+def test_the_recipe_may_lie_beside_the_study(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: mine\ntraining: {epochs: 7}\n")
+    study = read(tmp_path, "name: x\nrecipe: mine.yaml\n")
+    assert study.planned()[0].recipe.training.epochs == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("recipe: digits\n", "name"),
+        ("name: x\n", "recipe"),
+        ("name: x\nrecipe: digits\nseed: 3\n", "'seeds'"),
+        ("name: x\nrecipe: digits\nseeds: []\n", "seeds"),
+        ("name: x\nrecipe: digits\nseeds: -1\n", "seeds"),
+        ("name: x\nrecipe: digits\nmetric: accuracy\n", "metric"),
+        ("name: x\nrecipe: digits\nreference: softmax\n", "rows are x"),
+        ("name: x\nrecipe: digits\nrows: {a: {head.momentun: 0.9}}\n", "'head.momentum'"),
+        ("name: x\nrecipe: digits\nrows: {a: {head.momentum: 9}}\n", "Row 'a'"),
+        ("name: x\nrecipe: digits\nrows: {a: {training.seed: 1}}\n", "seeds"),
+        ("name: x\nrecipe: digits\ngrid: {head.momentum: 0.9}\n", "grid"),
+        ("name: ../x\nrecipe: digits\n", "name"),
+        ("- name\n", "mapping"),
+    ],
+)
+def test_what_cannot_be_a_study_is_told_before_anything_runs(tmp_path, text, told):
+    with pytest.raises(InvalidStudy, match=told):
+        read(tmp_path, text)
+
+
+def test_an_unknown_study_is_told(tmp_path):
+    with pytest.raises(InvalidStudy, match="dnc study list"):
+        Study.read(tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_shipped_studies_are_sound(name):
+    study = Study.read(name)
+    assert study.name == name
+    assert study.about
+    assert study.planned()

@@ -1,0 +1,155 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dnc.study import Study, places, run_missing, write_study
+from dnc.study.store import fingerprint
+
+DNC = Path(sys.executable).with_name("dnc")
+
+# Digits of 8x8 pixels; a run takes about as long as torch takes to load.
+STUDY = """
+name: small
+about: Does it come to an end?
+recipe: digits
+settings:
+  training.epochs: 3
+  training.batch_size: 32
+  data.train_per_class: 20
+  data.size: 8
+  augment.padding: 1
+  head.memory_batches: 3
+rows:
+  softmax: {model.classifier: softmax}
+  dnc: {}
+  broken: {model.pretrained: no-such-file.safetensors}
+seeds: 1
+reference: softmax
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study") / "small.yaml"
+    path.write_text(STUDY, encoding="utf-8")
+    return path
+
+
+def found_in(file: Path, output: Path, rows: tuple[str, ...] = ("softmax", "dnc")):
+    study = Study.read(file)
+    study = study.model_copy(update={"rows": {row: study.rows[row] for row in rows}})
+    runs = study.planned()
+    return study, places(runs, output / "runs", fingerprint(runs[0].recipe))
+
+
+def values_of(table: str) -> list[str]:
+    """The rows of a table without the time that a step took."""
+    return re.sub(r"\| \d+ \|", "| time |", table).splitlines()
+
+
+@pytest.fixture(scope="module")
+def whole(file, tmp_path_factory):
+    output = tmp_path_factory.mktemp("whole")
+    study, found = found_in(file, output)
+    told, finished = [], []
+    assert not run_missing(found, parallel=2, on_progress=told.append, on_finished=finished.append)
+    return write_study(study, found, output / study.name), told, finished, found
+
+
+def test_what_is_missing_is_run_and_told(whole):
+    table, told, finished, found = whole
+    assert {place.run.row for place in finished} == {"softmax", "dnc"}
+    assert told[-1].finished == told[-1].total == 2
+    assert told[-1].seconds_left == 0
+    assert "| dnc |" in table
+    for place in found:
+        results = place.results
+        assert set(results["results"]) == {"test", "validation"}
+        assert results["steps"] == 3 * (180 // 32)
+
+
+def test_a_finished_study_runs_nothing(whole):
+    *_, found = whole
+    before = [(place.folder / "results.json").stat() for place in found]
+    assert run_missing(found, parallel=2, on_finished=pytest.fail) == []
+    assert [(place.folder / "results.json").stat() for place in found] == before
+
+
+def alive(process: int) -> bool:
+    status = Path(f"/proc/{process}/stat")
+    return status.is_file() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def workers() -> list[int]:
+    found = subprocess.run(["pgrep", "-f", "dnc.study.worker"], capture_output=True, text=True)
+    return [int(number) for number in found.stdout.split()]
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_a_study_killed_at_any_moment_ends_in_the_same_table(file, whole, tmp_path):
+    study, found = found_in(file, tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from tests.study.test_running import *; "
+        "run_missing(found_in(Path(sys.argv[1]), Path(sys.argv[2]))[1], parallel=1)"
+    )
+    finished: dict[Path, int] = {}
+    for epochs in (0, 1, 4):  # of both runs together
+        process = subprocess.Popen([sys.executable, "-c", code, str(file), str(tmp_path)])
+        while process.poll() is None and epochs_in(found) <= epochs:
+            time.sleep(0.05)
+        children = children_of(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        until = time.monotonic() + 20
+        while any(alive(child) for child in children) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not any(alive(child) for child in children), "nothing goes on unseen"
+        for place in found:
+            results = place.folder / "results.json"
+            if results.is_file():
+                written = results.stat().st_mtime_ns
+                assert finished.setdefault(results, written) == written, "no run is done twice"
+    assert not run_missing(found, parallel=2)
+    table = write_study(study, found, tmp_path / study.name)
+    assert values_of(table) == values_of(whole[0])
+    for results, written in finished.items():
+        assert results.stat().st_mtime_ns == written
+
+
+def children_of(process: int) -> list[int]:
+    listed = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in listed]
+
+
+def epochs_in(found) -> int:
+    """Epochs that the logs tell of."""
+    logs = [place.log.read_text() for place in found if place.log.is_file()]
+    return sum(log.count("epoch ") for log in logs)
+
+
+def test_a_run_that_fails_does_not_end_the_others(file, tmp_path):
+    _, found = found_in(file, tmp_path, ("broken", "dnc"))
+    failures = run_missing(found, parallel=1)
+    assert [failure.place.run.row for failure in failures] == ["broken"]
+    assert "no-such-file.safetensors" in failures[0].told
+    assert found[1].results is not None
+
+
+def test_the_command_stops_in_time_and_goes_on(file, whole, tmp_path):
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [DNC, "study", file, "--output", tmp_path, *options]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    dry = run("--dry-run")
+    assert dry.returncode == 0
+    assert dry.stdout.count("missing") == 4  # in the summary, and for each run
+    stopped = run("--limit-minutes", "0.01")
+    assert stopped.returncode == 0
+    assert "0 of 1" in stopped.stdout
+    assert run("--seeds", "0").returncode == 2
