@@ -245,3 +245,15 @@ def test_fit_from_a_checkpoint_refuses_another_network(images, model, tmp_path):
     assert isinstance(result.exception, DNCError)
     result = run("fit", images, "-o", tmp_path / "run", "--from", model, "--cache", tmp_path)
     assert result.exit_code == 0, result.output
+
+
+def test_study_lists_what_is_shipped_and_shows_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "digits-subcentroids" in run("study", "list").stdout
+    result = run("study", "digits-subcentroids", "--dry-run", "--seeds", 2)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("K 4, seed") == 2
+    assert list(tmp_path.iterdir()) == []
+    nothing = run("study", "digits-subcentroid")
+    assert isinstance(nothing.exception, DNCError)
+    assert "Did you mean 'digits-subcentroids'?" in str(nothing.exception)

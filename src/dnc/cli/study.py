@@ -28,6 +28,9 @@ def study(
         int | None,
         typer.Option("--parallel", "-p", min=1, help="Runs at a time [one for each core or GPU]."),
     ] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Of each run; with another number results differ in digits.")
+    ] = 1,
     limit_minutes: Annotated[
         float | None, typer.Option(min=0, help="Stop after this time; the same command goes on.")
     ] = None,
@@ -73,7 +76,7 @@ def study(
             line = f"  {state:8}{place.run.row}, seed {place.run.seed}"
             console.print(line, highlight=False, markup=False)
         return
-    failures = _run(console, found, parallel, limit_minutes) if missing else []
+    failures = _run(console, found, parallel, threads, limit_minutes) if missing else []
     table = write_study(chosen, found, output / chosen.name)
     console.print(table, highlight=False, markup=False, soft_wrap=True)
     console.print(f"Written: {output / chosen.name}", highlight=False, soft_wrap=True)
@@ -86,7 +89,11 @@ def study(
 
 
 def _run(
-    console: Console, found: "tuple[Place, ...]", parallel: int | None, limit_minutes: float | None
+    console: Console,
+    found: "tuple[Place, ...]",
+    parallel: int | None,
+    threads: int,
+    limit_minutes: float | None,
 ) -> "list[Failure]":
     from dnc.cli.bars import StudyBars
     from dnc.study import default_parallel, run_missing
@@ -95,6 +102,7 @@ def _run(
         return run_missing(
             found,
             parallel=parallel or default_parallel(),
+            threads=threads,
             limit_seconds=None if limit_minutes is None else 60 * limit_minutes,
             on_progress=bars.show,
             on_finished=bars.finished,

@@ -56,6 +56,7 @@ def run_missing(
     places: Sequence[Place],
     *,
     parallel: int,
+    threads: int = 1,
     limit_seconds: float | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_finished: Callable[[Place], None] | None = None,
@@ -64,7 +65,9 @@ def run_missing(
 
     Args:
         places: all runs of the study.
-        parallel: how many at a time; they share the cores evenly.
+        parallel: how many at a time.
+        threads: of each run. Not a matter of how many run at a time: other threads add up
+            numbers in another order, and a run that is repeated would not be the same.
         limit_seconds: when it is over, the runs that go on are stopped; they can be resumed.
         on_progress: is told every second how far everything is.
         on_finished: is told each run that is done.
@@ -81,10 +84,11 @@ def run_missing(
         while waiting or active:
             for slot in range(parallel):
                 if waiting and slot not in active:
-                    active[slot] = _Active(waiting.pop(0), slot, parallel)
+                    active[slot] = _Active(waiting.pop(0), slot, threads)
             time.sleep(SECONDS_BETWEEN_LOOKS)
             for slot, run in list(active.items()):
                 if run.process.poll() is not None:
+                    run.close()
                     del active[slot]
                     if run.process.returncode or run.place.results is None:
                         failures.append(Failure(run.place, _last_lines(run.place)))
@@ -103,10 +107,9 @@ def run_missing(
 class _Active:
     """A run that is going on in a process of its own."""
 
-    def __init__(self, place: Place, slot: int, parallel: int) -> None:
+    def __init__(self, place: Place, slot: int, threads: int) -> None:
         self.place = place
         place.folder.parent.mkdir(parents=True, exist_ok=True)
-        threads = max(1, default_parallel() // parallel) if not torch.cuda.is_available() else 1
         surroundings = {
             **os.environ,
             "OMP_NUM_THREADS": str(threads),
@@ -130,6 +133,11 @@ class _Active:
         self.process.stdin.write(json.dumps(tree).encode() + b"\n")
         self.process.stdin.flush()
 
+    def close(self) -> None:
+        """Closes the pipe to the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
 
 def _stop(active: list[_Active]) -> None:
     for run in active:
@@ -141,6 +149,7 @@ def _stop(active: list[_Active]) -> None:
         except subprocess.TimeoutExpired:
             run.process.kill()
             run.process.wait()
+        run.close()
 
 
 def _progress(
