@@ -17,7 +17,7 @@ from dnc.centroids import SubCentroidHead
 from dnc.data import Preprocessing, image_from_array, prepared, read_image
 from dnc.data.images import as_rgb, quiet_pillow
 from dnc.errors import InvalidInput, UnreadableImage
-from dnc.models import Classifier
+from dnc.models import Centring, Classifier
 
 ImageLike = str | Path | Image.Image | NDArray[Any] | Tensor
 
@@ -54,7 +54,7 @@ class Network:
     name: str
     size: int
     projection: int | None = None
-    centring: bool = False
+    centring: Centring = "none"
 
 
 @dataclass(frozen=True)

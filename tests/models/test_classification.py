@@ -21,7 +21,7 @@ def generator(seed=0):
 
 
 def test_scores_are_the_heads_scores_of_the_features():
-    model, _ = classifier(NAME, 5, projection=12, centring=True)
+    model, _ = classifier(NAME, 5, projection=12, centring="standard")
     model.eval()
     rows = model.backbone(images()) @ model.projection.weight.T + model.projection.bias
     rows = (rows - model.centring.running_mean) / (model.centring.running_var + 1e-5).sqrt()
@@ -53,8 +53,8 @@ def test_a_linear_layer_has_no_cases_to_decide_by():
 
 def test_the_two_kinds_differ_by_the_linear_layer_alone():
     torch.manual_seed(0)
-    dnc, _ = classifier(NAME, 3, projection=8, centring=True)
-    softmax, _ = classifier(NAME, 3, kind="softmax", projection=8, centring=True)
+    dnc, _ = classifier(NAME, 3, projection=8, centring="standard")
+    softmax, _ = classifier(NAME, 3, kind="softmax", projection=8, centring="standard")
     names = [name for name, _ in dnc.named_parameters()]
     assert [name for name, _ in softmax.named_parameters()] == [*names, "head.weight", "head.bias"]
     assert not any(name.startswith(("head", "centring")) for name in names)
@@ -87,7 +87,7 @@ def test_a_linear_head_starts_as_wide_as_torchs_own():
 @pytest.mark.parametrize("kind", ["dnc", "softmax"])
 @pytest.mark.parametrize("other_kind", ["dnc", "softmax", None])
 def test_other_classes_keep_every_parameter_bit_for_bit(kind, other_kind):
-    model, _ = classifier(NAME, 3, kind=kind, projection=8, centring=True)
+    model, _ = classifier(NAME, 3, kind=kind, projection=8, centring="standard")
     model.features(images())  # moves the statistics of the centring
     before = {name: value.clone() for name, value in model.state_dict().items()}
     other = model.with_classes(7, settings=HeadSettings(subcentroids=2), kind=other_kind)
@@ -112,7 +112,7 @@ def test_other_classes_keep_device_and_training_mode():
 
 
 def test_a_training_step_with_every_part_leaves_no_parameter_without_gradient():
-    model, _ = classifier(NAME, 3, projection=8, centring=True)
+    model, _ = classifier(NAME, 3, projection=8, centring="standard")
     nn.functional.cross_entropy(model(images()), torch.arange(6) % 3).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 

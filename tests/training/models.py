@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from dnc.data import Preprocessing
-from dnc.models import HeadSettings, Kind, classifier
+from dnc.models import Centring, HeadSettings, Kind, classifier
 from dnc.recognition import Network, Recognizer
 
 CLASSES = ("Äpfel", "two words", "犬")
@@ -18,7 +18,7 @@ def small_recognizer(
     kind: Kind = "dnc",
     subcentroids: int | tuple[int, ...] = 2,
     projection: int | None = None,
-    centring: bool = False,
+    centring: Centring = "none",
     classes: Sequence[str] = CLASSES,
     memory_rows: int = 0,
     seed: int = 0,

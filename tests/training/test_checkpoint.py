@@ -31,9 +31,10 @@ KINDS = {
     "softmax": {"kind": "softmax"},
     "projected": {"projection": 10},
     "projected-softmax": {"kind": "softmax", "projection": 10},
-    "centred": {"centring": True},
+    "centred": {"centring": "standard"},
+    "whitened": {"centring": "whitened"},
     "per-class": {"subcentroids": (1, 3, 2)},
-    "all": {"subcentroids": (2, 1, 1), "centring": True, "projection": 5, "memory_rows": 30},
+    "all": {"subcentroids": (2, 1, 1), "centring": "standard", "projection": 5, "memory_rows": 30},
 }
 
 
@@ -153,7 +154,7 @@ def test_a_missing_or_damaged_file_is_told(name, checkpoint):
 OTHERS = {
     "softmax": {"kind": "softmax"},
     "projected": {"projection": 10},
-    "centred": {"centring": True},
+    "centred": {"centring": "standard"},
     "one more": {"subcentroids": 3},
     "per class": {"subcentroids": (2, 1, 1)},
     "four classes": {"classes": ("a", "b", "c", "d")},

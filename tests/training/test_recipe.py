@@ -30,7 +30,7 @@ VALUES = {
     "model.pretrained": ("weights.safetensors", "weights.safetensors"),
     "model.start_from": ("runs/earlier", "runs/earlier"),
     "model.projection": ("640", 640),
-    "model.centring": ("true", True),
+    "model.centring": ("whitened", "whitened"),
     "model.drop_path": ("0.2", 0.2),
     "model.fixed_norms": ("true", True),
     "head.subcentroids": ("[1, 2, 3]", (1, 2, 3)),

@@ -272,7 +272,7 @@ def test_two_processes_train_the_network_of_one_with_uneven_batches(tmp_path):
     settings = [
         *("data.kind=folder", "data.size=64", "data.resize=64", "data.validation_share=0"),
         *("model.network=test_vit", "augment.crop=none", "augment.flip=false"),
-        *("model.centring=false", "optimizer.name=sgd", "optimizer.learning_rate=0.01"),
+        *("model.centring=none", "optimizer.name=sgd", "optimizer.learning_rate=0.01"),
         *("head.memory_batches=40", "head.momentum=0.9"),
         *("training.accelerator=cpu", "training.batch_size=32", "training.epochs=4"),
     ]
@@ -306,7 +306,7 @@ def test_two_processes_train_the_network_of_one_with_uneven_batches(tmp_path):
 
 def test_accumulated_batches_are_one_batch(tmp_path):
     plain = [
-        *("model.network=test_vit", "model.centring=false", "data.size=64", "data.resize=64"),
+        *("model.network=test_vit", "model.centring=none", "data.size=64", "data.resize=64"),
         *("data.train_per_class=6", "augment.crop=none", "augment.flip=false", "augment.mixup=0"),
         *("optimizer.name=sgd", "optimizer.learning_rate=0.01", "optimizer.ema=null"),
         *("head.memory_batches=0", "training.epochs=1"),
@@ -347,11 +347,11 @@ def test_further_sets_are_evaluated_whole_and_looked_for_before_the_training(tmp
 
 def test_a_continued_run_is_resumed_without_the_checkpoint_it_came_from(tmp_path, whole_run):
     shutil.copytree(whole_run[0], tmp_path / "earlier")
-    recipe = small_recipe("training.epochs=1", "model.network=resnet50", "model.centring=false")
+    recipe = small_recipe("training.epochs=1", "model.network=resnet50", "model.centring=none")
     recipe = recipe.with_start(str(tmp_path / "earlier"))
     train(recipe, tmp_path / "run", console=QUIET)
     kept = Recipe.read(tmp_path / "run" / "recipe.yaml")
-    assert (kept.model.network, kept.model.centring) == ("resnet20-cifar", True)
+    assert (kept.model.network, kept.model.centring) == ("resnet20-cifar", "standard")
     shutil.rmtree(tmp_path / "earlier")
     longer = kept.with_settings(["training.epochs=2"])
     train(longer, tmp_path / "run", console=QUIET, resume=True)

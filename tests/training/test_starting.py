@@ -18,7 +18,7 @@ def small_recipe(*settings: str) -> Recipe:
 
 @pytest.fixture(scope="module")
 def started():
-    recipe = small_recipe("model.centring=true", "head.subcentroids=3")
+    recipe = small_recipe("model.centring=standard", "head.subcentroids=3")
     splits = opened(recipe, QUIET)
     recognizer = new_recognizer(recipe, splits)
     start_from_images_(recognizer.model, splits.train, recognizer.preprocessing, workers=0)
@@ -73,7 +73,7 @@ def test_many_images_of_a_class_are_represented_by_some(monkeypatch, started):
 
 def test_a_run_starts_from_data_and_knows_classes_before_it_has_learnt(tmp_path):
     settings = ("training.epochs=1", "optimizer.learning_rate=1e-9", "head.momentum=1")
-    settings = (*settings, "model.fixed_norms=true", "model.centring=true", "augment.mixup=0")
+    settings = (*settings, "model.fixed_norms=true", "model.centring=standard", "augment.mixup=0")
     top1 = {}
     for start in ("random", "data"):
         recipe = small_recipe(*settings, f"head.start={start}")

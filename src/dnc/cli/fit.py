@@ -27,6 +27,10 @@ def fit(
         Literal["sinkhorn", "kmeans"],
         typer.Option(help="Balanced clusters, or free ones."),
     ] = "sinkhorn",
+    centring: Annotated[
+        Literal["none", "standard", "whitened"],
+        typer.Option(help="What is taken out of the features: see docs/algorithm.md."),
+    ] = "whitened",
     size: Annotated[int | None, typer.Option(min=8, help="Pixels of a side.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="The layout, if it is not recognised by itself.")
@@ -65,6 +69,7 @@ def fit(
         start_from=start_from,
         subcentroids=subcentroids,
         assign=assign,
+        centring=centring,
         size=size,
         kind=kind,
         validation_share=validation_share,

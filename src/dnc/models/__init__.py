@@ -1,5 +1,6 @@
 """Networks for images, and the classifiers that stand on them."""
 
+from dnc.models.centring import Centring, Whitening, centring_layer
 from dnc.models.classification import Classifier
 from dnc.models.conversion import convert
 from dnc.models.heads import HeadSettings, Kind, subcentroid_head
@@ -7,12 +8,15 @@ from dnc.models.networks import NetworkInfo, backbone, classifier, describe, net
 from dnc.models.paper import PaperParameters, paper_parameters
 
 __all__ = [
+    "Centring",
     "Classifier",
     "HeadSettings",
     "Kind",
     "NetworkInfo",
     "PaperParameters",
+    "Whitening",
     "backbone",
+    "centring_layer",
     "classifier",
     "convert",
     "describe",

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from dnc.centroids import Decision, SubCentroidHead
 from dnc.errors import InvalidModel
+from dnc.models.centring import Centring, centring_layer
 from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind, linear, new_head
 
 
@@ -19,8 +20,7 @@ class Classifier(nn.Module):
         backbone: images `(n 3 h w)` to features `(n d)`.
         head: sub-centroids, or a linear layer.
         projection: features of the backbone to features of the head, or None for none.
-        centring: take the mean and the spread out of each dimension of the features (batch
-            normalisation without learnt scale and shift).
+        centring: what is taken out of the features, as for `centring_layer`.
 
     """
 
@@ -35,13 +35,13 @@ class Classifier(nn.Module):
         head: SubCentroidHead | nn.Linear,
         *,
         projection: nn.Linear | None = None,
-        centring: bool = False,
+        centring: Centring = "none",
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.projection = nn.Identity() if projection is None else projection
         self.head = head
-        self.centring = nn.BatchNorm1d(self.dim, affine=False) if centring else nn.Identity()
+        self.centring = centring_layer(centring, self.dim)
         if projection is not None and projection.out_features != self.dim:
             raise InvalidModel(
                 f"The projection gives features of dimension {projection.out_features}, but the "
@@ -134,7 +134,7 @@ def assembled(
     kind: Kind,
     settings: HeadSettings,
     projection: int | None,
-    centring: bool,
+    centring: Centring,
     generator: torch.Generator | None,
 ) -> Classifier:
     """A classifier on a backbone that gives features of dimension `dim`."""

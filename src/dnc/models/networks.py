@@ -12,6 +12,7 @@ from torch import nn
 
 from dnc.errors import InvalidModel, InvalidSetting
 from dnc.models import efficientnet_lite
+from dnc.models.centring import Centring
 from dnc.models.classification import Classifier, assembled
 from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind
 from dnc.models.last_layer import inputs_and_outputs, last_layers, without
@@ -141,7 +142,7 @@ def classifier(
     kind: Kind = "dnc",
     head: HeadSettings = DEFAULT_HEAD,
     projection: int | None = None,
-    centring: bool = False,
+    centring: Centring = "none",
     pretrained: bool | str | Path = False,
     drop_path: float = 0.0,
     image_size: int | None = None,
@@ -155,7 +156,7 @@ def classifier(
         kind: "dnc" for sub-centroids, "softmax" for a linear layer on the same network.
         head: settings of the sub-centroids.
         projection: dimension to project the features to with a learnt layer, or None.
-        centring: take the mean and the spread out of each dimension of the features.
+        centring: what is taken out of the features, as for `centring_layer`.
         pretrained: as for `backbone`.
         drop_path: as for `backbone`.
         image_size: as for `backbone`.

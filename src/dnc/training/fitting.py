@@ -12,14 +12,14 @@ from dnc.centroids import SubCentroidHead
 from dnc.data import BadFile, DataSplits, Preprocessing, open_data
 from dnc.errors import InvalidData, InvalidSetting
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
-from dnc.models import Classifier, HeadSettings, classifier
+from dnc.models import Centring, Classifier, HeadSettings, centring_layer, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
 from dnc.training.checkpoint import load, save
 from dnc.training.features import Features, features_of
 from dnc.training.listing import write_cases, write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
-from dnc.training.starting import centring_of, start_from_features_
+from dnc.training.starting import set_centring_, start_from_features_
 
 DEFAULT_NETWORK = "efficientnet-lite0"
 
@@ -52,7 +52,8 @@ class FitSettings:
         weights: a file of weights for it, in place of those it comes with.
         start_from: a checkpoint whose network is used instead.
         subcentroids: cases of each class (K).
-        assign: clusters of equal size, or free ones.
+        assign: balanced clusters, or free ones.
+        centring: what is taken out of the features, as for `centring_layer`.
         size: pixels of a side; None is the network's own.
         kind: layout of the images; None recognises it.
         validation_share: images to evaluate on where the data set has none for it.
@@ -64,6 +65,7 @@ class FitSettings:
     start_from: Path | None = None
     subcentroids: int = 4
     assign: Literal["sinkhorn", "kmeans"] = "sinkhorn"
+    centring: Centring = "whitened"
     size: int | None = None
     kind: str | None = None
     validation_share: float = 0.2
@@ -131,12 +133,14 @@ def fit(
     """A recognizer whose sub-centroids are the clusters of the features, found to convergence.
 
     The features are centred first: behind a rectifier and a mean they all point the same way.
+    Whitened, they differ from class to class and not where the images of a class differ.
     """
     assert splits.train is not None
     classes = splits.train.classes
     wanted = HeadSettings(subcentroids=settings.subcentroids, assign=settings.assign)
     whole = model.with_classes(len(classes), settings=wanted, kind="dnc")
-    whole.centring = centring_of(features.rows)
+    whole.centring = centring_layer(settings.centring, whole.dim)
+    set_centring_(whole.centring, features)
     rounds = start_from_features_(whole, features)
     notes = {
         "fit": {"rounds": rounds, "dnc": __version__},
@@ -149,7 +153,7 @@ def fit(
             "fingerprint": splits.train.fingerprint(),
         },
     }
-    centred_network = Network(network.name, network.size, network.projection, centring=True)
+    centred_network = Network(network.name, network.size, network.projection, settings.centring)
     return Recognizer(whole.eval(), centred_network, classes, preprocessing, notes)
 
 

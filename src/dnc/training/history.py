@@ -149,7 +149,7 @@ class History(Callback):
             self.warn(
                 f"Sub-centroids have collapsed in {collapsed} of {head.classes} classes (pairwise "
                 f"cosine above {COLLAPSED}) at step {trainer.global_step}. A higher head.momentum, "
-                "model.centring=true or fewer head.subcentroids help."
+                "model.centring=standard or fewer head.subcentroids help."
             )
         self.was_collapsed = bool(collapsed)
         age = health.mean_age

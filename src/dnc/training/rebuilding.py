@@ -141,6 +141,8 @@ def _expected(described: Description, empty: EmptyNetwork) -> dict[str, tuple[in
     expected = {f"backbone.{name}": shape for name, shape in empty.shapes.items()}
     if projection is not None:
         expected["projection.weight"] = (dim, empty.dim)
+    if described.network.centring == "whitened":
+        expected["centring.matrix"] = (dim, dim)
     if described.classifier == "softmax":
         expected["head.weight"] = (classes, dim)
     else:

@@ -89,7 +89,7 @@ class Recipe(Section):
         """The recipe with the network of a checkpoint."""
         return self._with("model", "start_from", checkpoint)
 
-    def with_network(self, name: str, *, projection: int | None, centring: bool) -> "Recipe":
+    def with_network(self, name: str, *, projection: int | None, centring: str) -> "Recipe":
         """The recipe as it is in truth once a checkpoint has brought its own network."""
         brought = {"network": name, "projection": projection, "centring": centring}
         model = self.model.model_copy(update={**brought, "pretrained": False})

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from dnc.data import KINDS, Augmentation
-from dnc.models import HeadSettings
+from dnc.models import Centring, HeadSettings
 from dnc.training.recipe_text import is_unicode
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -80,8 +80,10 @@ class Model(Section):
         description="a checkpoint whose network, projection and centring are trained further",
     )
     projection: Count | None = Field(None, description="another dimension for the features")
-    centring: bool = Field(
-        False, description="batch norm without parameters behind the features, against their cone"
+    centring: Centring = Field(
+        "none",
+        description="what is taken out of the features: mean and spread of each dimension, or by "
+        "statistics of the data (head.start: data) the spread inside the classes",
     )
     drop_path: BelowOne = Field(0.0, description="stochastic depth")
     fixed_norms: bool = Field(

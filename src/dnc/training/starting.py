@@ -1,15 +1,17 @@
 """Sub-centroids that begin as clusters of features, found to convergence."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from sklearn.covariance import ledoit_wolf_shrinkage
+from torch import nn
 
 from dnc.centroids import SubCentroidHead
+from dnc.centroids.segments import Bags
+from dnc.centroids.update import cluster_means
 from dnc.data import Images, Preprocessing
 from dnc.data.splitting import at_most_per_class
 from dnc.errors import InvalidData
 from dnc.estimator import NearestSubCentroids
-from dnc.models import Classifier
+from dnc.models import Classifier, Whitening
 from dnc.training.features import Features, features_of
 
 # Clusters of a class are clear from this many images for each sub-centroid.
@@ -21,8 +23,8 @@ def start_from_images_(
 ) -> None:
     """Puts the sub-centroids on clusters of what the network sees in training images now.
 
-    Batch normalisation that centres the features takes over their mean and spread. Classes with
-    very many images are represented by some of them.
+    The layer that centres the features takes over their statistics. Classes with very many images
+    are represented by some of them.
     """
     head = model.head
     assert isinstance(head, SubCentroidHead)
@@ -35,8 +37,7 @@ def start_from_images_(
     finally:
         model.centring = centring
         model.train(was_training)
-    if isinstance(centring, nn.BatchNorm1d):
-        centring.load_state_dict(centring_of(features.rows).state_dict())
+    set_centring_(centring, features)
     start_from_features_(model, features)
 
 
@@ -66,15 +67,21 @@ def start_from_features_(model: Classifier, features: Features) -> int:
     return int(clusters.n_iter_)
 
 
-def centring_of(rows: Float[Tensor, "n d"]) -> nn.BatchNorm1d:
-    """Batch normalisation without parameters that takes the mean and spread of rows out of them."""
+def set_centring_(layer: nn.Module, features: Features) -> None:
+    """Gives a layer that centres features the statistics of these."""
+    rows = features.rows.double()
     if len(rows) < 2:
         raise InvalidData(f"There are {len(rows)} readable training images; at least 2 are needed.")
-    layer = nn.BatchNorm1d(rows.shape[1], affine=False).eval()
-    variance, mean = torch.var_mean(rows.double(), dim=0)
-    assert layer.running_mean is not None
-    assert layer.running_var is not None
-    layer.running_mean.copy_(mean)
-    # A dimension that is always the same says nothing; dividing by its spread would be noise.
-    layer.running_var.copy_(torch.where(variance > 1e-12, variance, 1.0))
-    return layer
+    variance, mean = torch.var_mean(rows, dim=0)
+    if isinstance(layer, nn.BatchNorm1d):
+        assert layer.running_mean is not None
+        assert layer.running_var is not None
+        layer.running_mean.copy_(mean)
+        # A dimension that is always the same says nothing; dividing by its spread would be noise.
+        layer.running_var.copy_(torch.where(variance > 1e-12, variance, 1.0))
+    elif isinstance(layer, Whitening):
+        classes = Bags.of(features.labels, int(features.labels.max()) + 1)
+        inside = rows - cluster_means(rows, classes).mean[features.labels]
+        covariance = inside.T @ inside / len(inside)
+        shrinkage = float(ledoit_wolf_shrinkage(inside.numpy(), assume_centered=True))
+        layer.set_(mean, covariance, shrinkage)
