@@ -1,7 +1,7 @@
 """`dnc fit`: sub-centroids for the features of a network as it is, without training it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,8 @@ from dnc.training.checkpoint import load, save
 from dnc.training.features import Features, features_of
 from dnc.training.listing import write_cases, write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
-from dnc.training.starting import set_centring_, start_from_features_
+from dnc.training.starting import start_from_features_
+from dnc.training.temperature import fitted_temperature
 
 DEFAULT_NETWORK = "efficientnet-lite0"
 
@@ -138,12 +139,14 @@ def fit(
     assert splits.train is not None
     classes = splits.train.classes
     wanted = HeadSettings(subcentroids=settings.subcentroids, assign=settings.assign)
+    temperature = fitted_temperature(features, len(classes), wanted, settings.centring)
+    wanted = replace(wanted, temperature=temperature)
     whole = model.with_classes(len(classes), settings=wanted, kind="dnc")
     whole.centring = centring_layer(settings.centring, whole.dim)
-    set_centring_(whole.centring, features)
-    rounds = start_from_features_(whole, features)
+    assert isinstance(whole.head, SubCentroidHead)
+    rounds = start_from_features_(whole.head, whole.centring, features)
     notes = {
-        "fit": {"rounds": rounds, "dnc": __version__},
+        "fit": {"rounds": rounds, "temperature": temperature, "dnc": __version__},
         "data": {
             "kind": splits.kind,
             "validation_share": settings.validation_share if splits.validation else 0.0,

@@ -37,19 +37,20 @@ def start_from_images_(
     finally:
         model.centring = centring
         model.train(was_training)
+    start_from_features_(head, centring, features)
+
+
+def start_from_features_(head: SubCentroidHead, centring: nn.Module, features: Features) -> int:
+    """Sets the statistics of the centring, then the sub-centroids to clusters of what it gives.
+
+    Returns the rounds that it took.
+    """
     set_centring_(centring, features)
-    start_from_features_(model, features)
-
-
-def start_from_features_(model: Classifier, features: Features) -> int:
-    """Puts the sub-centroids on clusters of features that are not centred yet; rounds it took."""
-    head = model.head
-    assert isinstance(head, SubCentroidHead)
-    was_training = model.centring.training
+    was_training = centring.training
     device = head.centroids.device
     with torch.no_grad():
-        centred = model.centring.eval()(features.rows.to(device)).cpu()
-    model.centring.train(was_training)
+        centred = centring.eval()(features.rows.to(device)).cpu()
+    centring.train(was_training)
     numbers = head.valid.sum(dim=1).cpu()[features.labels.unique()]
     clusters = NearestSubCentroids(
         numbers.tolist(),
