@@ -1,4 +1,5 @@
 import csv
+import json
 import os
 import shutil
 import signal
@@ -120,7 +121,13 @@ def test_a_run_leaves_all_that_was_promised(whole_run):
     ):
         assert (folder / name).is_file(), name
     assert not (folder / "model" / "training.json").exists()
-    assert [result.images for result in report.results] == ["test"]
+    assert [result.images for result in report.results] == ["test", "validation"]
+    figures = json.loads((folder / "results.json").read_text())
+    for result in report.results:
+        assert figures["results"][result.images]["top1"] == result.evaluation.top1
+    rows = rows_of(folder / "metrics.csv")
+    assert figures["steps"] == int(rows[-1]["step"])
+    assert figures["health"]["pairwise_cosine"] == pytest.approx(float(rows[-1]["pairwise_cosine"]))
     notes = dnc.load(folder).notes
     assert notes["results"]["test"] == report.results[0].evaluation.top1
     assert notes["recipe"]["training"]["epochs"] == 3
