@@ -384,3 +384,13 @@ def test_a_loaded_head_goes_on_bit_for_bit(memory_rows):
         for either in (head, other):
             either.absorb(rows_on_sphere(15, 8, step), torch.arange(15) % 3)
     assert_same_state(state_of(head), state_of(other))
+
+
+def test_soft_scores_are_for_training_alone():
+    head = SubCentroidHead(8, 3, soft_scores=True)
+    rows, labels = torch.randn(12, 8), torch.arange(12) % 3
+    head.absorb(rows, labels)
+    plain = SubCentroidHead(8, 3)
+    plain.load_state_dict(head.state_dict())
+    assert not torch.allclose(head(rows), plain(rows))
+    assert torch.equal(head.eval()(rows), plain.eval()(rows))

@@ -2,7 +2,13 @@ import jaxtyping
 import pytest
 import torch
 
-from dnc.centroids import class_scores, normalised, similarities, similarity_to_own_class
+from dnc.centroids import (
+    class_scores,
+    normalised,
+    similarities,
+    similarity_to_own_class,
+    soft_class_scores,
+)
 from tests.oracles import rows_on_sphere
 
 
@@ -56,3 +62,32 @@ def test_even_tiny_rows_get_length_one():
 def test_shapes_in_annotations_are_checked_while_testing():
     with pytest.raises(jaxtyping.TypeCheckError):
         similarities(torch.ones(2, 3), torch.ones(4, 5, 6))
+
+
+def test_soft_scores_are_the_mean_of_exponentials():
+    cosine = 2 * torch.rand(5, 3, 4, dtype=torch.float64) - 1
+    eligible = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.bool)
+    scores = soft_class_scores(cosine, eligible, 0.2)
+    for row in range(5):
+        for label, numbers in enumerate((4, 2, 1)):
+            mean = (cosine[row, label, :numbers] / 0.2).exp().mean()
+            torch.testing.assert_close(scores[row, label], 0.2 * mean.log())
+
+
+def test_soft_scores_of_equal_subcentroids_are_their_similarity_however_many():
+    cosine = torch.rand(6, 3, 1).expand(6, 3, 4)
+    eligible = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]], dtype=torch.bool)
+    torch.testing.assert_close(soft_class_scores(cosine, eligible, 0.1), cosine[:, :, 0])
+
+
+def test_soft_scores_become_the_nearest_as_the_temperature_falls():
+    cosine = torch.rand(6, 3, 4)
+    everything = torch.ones(3, 4, dtype=torch.bool)
+    nearest = class_scores(cosine, everything)
+    torch.testing.assert_close(
+        soft_class_scores(cosine, everything, 1e-4), nearest, atol=1e-3, rtol=0
+    )
+    # Never above the nearest, and never further below than the number allows.
+    soft = soft_class_scores(cosine, everything, 0.1)
+    assert (soft <= nearest + 1e-6).all()
+    assert (soft >= nearest - 0.1 * torch.tensor(4.0).log() - 1e-6).all()

@@ -10,20 +10,10 @@ from dnc.centroids.update import (
     directions,
     moved,
     nearest_rows,
-    random_directions,
     running_mean,
     seeded,
 )
 from tests.oracles import rows_on_sphere
-
-
-def test_random_directions_are_unit_and_follow_the_generator():
-    def drawn(seed):
-        return random_directions(3, 2, 50, generator=torch.Generator().manual_seed(seed))
-
-    torch.testing.assert_close(drawn(0).norm(dim=2), torch.ones(3, 2))
-    assert torch.equal(drawn(0), drawn(0))
-    assert not torch.equal(drawn(0), drawn(1))
 
 
 @settings(deadline=None)

@@ -44,6 +44,7 @@ VALUES = {
     "head.only_correct": ("true", True),
     "head.reseed_after": ("50", 50),
     "head.start": ("data", "data"),
+    "head.soft_scores": ("true", True),
     "augment.crop": ("padded", "padded"),
     "augment.padding": ("2", 2),
     "augment.scale": ("[0.5, 0.9]", (0.5, 0.9)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR, PolynomialLR
 
 from dnc.errors import InvalidSetting
-from dnc.training.schedule import Kind, learning_rate_factor
+from dnc.training.schedule import Kind, learning_rate_factor, subcentroid_momentum
 
 KINDS = typing.get_args(Kind)
 SHARES = st.floats(0, 1)
@@ -140,3 +140,20 @@ def test_settings_out_of_range_are_refused(change, message):
 def test_steps_before_the_run_are_refused():
     with pytest.raises(InvalidSetting, match="step is -1"):
         learning_rate_factor(-1, **GOOD)
+
+
+@pytest.mark.parametrize("steps", [900, 9_000, 90_000])
+def test_two_percent_of_the_start_of_a_subcentroid_are_left_whatever_the_length(steps):
+    momentum = subcentroid_momentum(steps, classes=10, rows=128)
+    assert momentum**steps == pytest.approx(0.0183, rel=0.02)
+
+
+def test_a_class_that_is_seldom_seen_moves_faster_when_it_is():
+    momentum = subcentroid_momentum(100_000, classes=1000, rows=128)
+    updates = 100_000 * (1 - (1 - 1 / 1000) ** 128)
+    assert momentum**updates == pytest.approx(0.0183, rel=0.02)
+
+
+def test_short_runs_have_a_momentum_too():
+    assert subcentroid_momentum(1, classes=10, rows=128) == 0
+    assert subcentroid_momentum(40, classes=2, rows=32) == pytest.approx(0.9)

@@ -11,21 +11,27 @@ from dnc.centroids.similarity import (
     normalised,
     similarities,
     similarity_to_own_class,
+    soft_class_scores,
 )
+from dnc.centroids.start import Start, close_directions, random_directions
 
 __all__ = [
     "Assign",
     "Decision",
     "Health",
     "Memory",
+    "Start",
     "SubCentroidHead",
     "class_scores",
+    "close_directions",
     "decide",
     "exempt_from_broadcast",
     "kmeans",
     "normalised",
+    "random_directions",
     "similarities",
     "similarity_to_own_class",
     "sinkhorn",
+    "soft_class_scores",
     "transport_plan",
 ]

@@ -15,8 +15,9 @@ from dnc.centroids.clustering import Rule, SubCentroids, cluster_batch_, cluster
 from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
-from dnc.centroids.similarity import class_scores, normalised, similarities
-from dnc.centroids.update import random_directions, seeded
+from dnc.centroids.similarity import class_scores, normalised, similarities, soft_class_scores
+from dnc.centroids.start import Start, random_directions
+from dnc.centroids.update import seeded
 from dnc.centroids.validation import (
     Rows,
     channels_last,
@@ -56,6 +57,9 @@ class SubCentroidHead(nn.Module):
         epsilon: entropy of the transport plan (Eq. 6).
         iterations: Sinkhorn-Knopp iterations.
         temperature: scores are cosines divided by this.
+        soft_scores: in training let all sub-centroids of a class share in its score, by a soft
+            maximum; decisions and evaluation are by the nearest in any case.
+        start: where the sub-centroids begin, `random_directions` or `close_directions`.
         assign: the clustering rule, `sinkhorn` or `kmeans` or your own.
         only_correct: absorb only rows that are classified correctly. (The paper's pseudo-code
             leaves the others out of the means; here they take no part in the clustering either.)
@@ -94,6 +98,8 @@ class SubCentroidHead(nn.Module):
         epsilon: float = 0.05,
         iterations: int = 3,
         temperature: float = 0.1,
+        soft_scores: bool = False,
+        start: Start = random_directions,
         assign: Assign = sinkhorn,
         only_correct: bool = False,
         reseed_after: int | None = None,
@@ -120,13 +126,14 @@ class SubCentroidHead(nn.Module):
         self.epsilon = epsilon
         self.iterations = iterations
         self.temperature = temperature
+        self.soft_scores = soft_scores
+        self.start = start
         self.assign = assign
         self.only_correct = only_correct
         self.reseed_after = reseed_after
         self.ignore_index = ignore_index
 
-        start = random_directions(classes, k, dim, generator=generator)
-        self.register_buffer("centroids", start)
+        self.register_buffer("centroids", start(classes, k, dim, generator=generator))
         self.register_buffer("valid", torch.arange(k) < numbers[:, None])
         self.register_buffer("occupied", torch.zeros(classes, k, dtype=torch.bool))
         self.register_buffer("held", torch.zeros(classes, k, dtype=torch.long))
@@ -145,7 +152,12 @@ class SubCentroidHead(nn.Module):
         eligible = self.valid if self.training else self.occupied
         with self._full_precision():
             x = normalised(rows.reshape(-1, self.dim))
-            scores = class_scores(similarities(x, self.centroids), eligible) / self.temperature
+            similarity = similarities(x, self.centroids)
+            if self.soft_scores and self.training:
+                scores = soft_class_scores(similarity, eligible, self.temperature)
+            else:
+                scores = class_scores(similarity, eligible)
+            scores = scores / self.temperature
         scores = scores.reshape(*rows.shape[:-1], self.classes)
         return scores.movedim(-1, 1) if is_map(features, self.dim) else scores
 

@@ -46,3 +46,16 @@ def class_scores(
 ) -> Float[Tensor, "n c"]:
     """Similarity to the nearest eligible sub-centroid of each class; -inf where there is none."""
     return similarity.masked_fill(~eligible, -torch.inf).amax(dim=2)
+
+
+def soft_class_scores(
+    similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"], temperature: float
+) -> Float[Tensor, "n c"]:
+    """A soft maximum of the similarities: the mean of their exponentials at a temperature.
+
+    Every eligible sub-centroid of a class has a share in the gradient. Where those of a class are
+    alike it is their similarity, however many they are; as the temperature falls, the largest.
+    """
+    numbers = eligible.sum(dim=1).to(similarity.dtype)
+    exponents = (similarity / temperature).masked_fill(~eligible, -torch.inf)
+    return temperature * (exponents.logsumexp(dim=2) - numbers.log())

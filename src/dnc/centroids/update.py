@@ -38,13 +38,6 @@ class Seeds:
     row: Int[Tensor, "c k"]
 
 
-def random_directions(
-    classes: int, subcentroids: int, dim: int, *, generator: torch.Generator | None = None
-) -> Float[Tensor, "c k d"]:
-    """Sub-centroids drawn uniformly from the unit sphere."""
-    return normalised(torch.randn(classes, subcentroids, dim, generator=generator))
-
-
 def seeded(
     centroids: Float[Tensor, "c k d"],
     placed: Bool[Tensor, "c k"],

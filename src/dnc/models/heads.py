@@ -6,12 +6,21 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from dnc.centroids import Assign, SubCentroidHead, kmeans, sinkhorn
+from dnc.centroids import (
+    Assign,
+    Start,
+    SubCentroidHead,
+    close_directions,
+    kmeans,
+    random_directions,
+    sinkhorn,
+)
 from dnc.errors import InvalidSetting
 
 Kind = Literal["dnc", "softmax"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
+STARTS: dict[str, Start] = {"random": random_directions, "close": close_directions}
 RULES: dict[str, Assign] = {"sinkhorn": sinkhorn, "kmeans": kmeans}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -21,7 +30,7 @@ class HeadSettings:
     """Settings of a `SubCentroidHead`, all of them plain values that a file can hold.
 
     The meaning of each is that of the argument of `SubCentroidHead` with the same name;
-    `memory_dtype` and `assign` are names here.
+    `memory_dtype`, `assign` and `start` are names here.
     """
 
     subcentroids: int | tuple[int, ...] = 4
@@ -31,13 +40,15 @@ class HeadSettings:
     epsilon: float = 0.05
     iterations: int = 3
     temperature: float = 0.1
+    soft_scores: bool = False
+    start: str = "random"
     assign: str = "sinkhorn"
     only_correct: bool = False
     reseed_after: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses names that mean nothing."""
-        for name, allowed in (("memory_dtype", DTYPES), ("assign", RULES)):
+        for name, allowed in (("memory_dtype", DTYPES), ("assign", RULES), ("start", STARTS)):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise InvalidSetting(f"{name} is {value!r}; use one of {', '.join(allowed)}.")
@@ -69,6 +80,8 @@ def subcentroid_head(
         epsilon=settings.epsilon,
         iterations=settings.iterations,
         temperature=settings.temperature,
+        soft_scores=settings.soft_scores,
+        start=STARTS[settings.start],
         assign=RULES[settings.assign],
         only_correct=settings.only_correct,
         reseed_after=settings.reseed_after,

@@ -20,6 +20,7 @@ from dnc.data import Preprocessing
 from dnc.errors import DNCError, InvalidCheckpoint, InvalidSetting
 from dnc.files import restore_folder, standing_folder, whole_folder
 from dnc.models import Classifier, HeadSettings
+from dnc.models.heads import STARTS
 from dnc.recognition import Recognizer
 from dnc.training.rebuilding import Description, fill_, rebuilt
 from dnc.training.state import (
@@ -243,6 +244,8 @@ def head_settings(model: Classifier) -> HeadSettings:
         epsilon=head.epsilon,
         iterations=head.iterations,
         temperature=head.temperature,
+        soft_scores=head.soft_scores,
+        start=next(name for name, start in STARTS.items() if start is head.start),
         assign=head.assign.__name__,  # type: ignore[attr-defined]
         only_correct=head.only_correct,
         reseed_after=head.reseed_after,

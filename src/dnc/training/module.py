@@ -18,7 +18,7 @@ from dnc.recognition import Recognizer
 from dnc.training.checkpoint import describe, portable_weights
 from dnc.training.optimizers import optimizer, parameter_groups
 from dnc.training.recipe import Recipe
-from dnc.training.schedule import learning_rate_factor
+from dnc.training.schedule import learning_rate_factor, subcentroid_momentum
 from dnc.training.state import random_state, set_random_state
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -80,6 +80,10 @@ class TrainingModule(LightningModule):
         )
         steps = int(self.trainer.estimated_stepping_batches)
         steps_per_epoch = steps / self.recipe.training.epochs
+        head = self.model.head
+        if isinstance(head, SubCentroidHead) and self.recipe.head.momentum == "auto":
+            rows = self.recipe.training.batch_size * self.recipe.training.accumulate
+            head.momentum = subcentroid_momentum(steps, classes=head.classes, rows=rows)
         warmup_steps = min(round(schedule.warmup_epochs * steps_per_epoch), steps)
 
         def factor(step: int) -> float:

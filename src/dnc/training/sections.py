@@ -97,12 +97,17 @@ class Head(Section):
     """The sub-centroids."""
 
     subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
-    start: Literal["random", "data"] = Field(
+    start: Literal["random", "close", "data"] = Field(
         "random",
-        description="random directions; or clusters of the training images as a pretrained or "
-        "continued network sees them before it is trained",
+        description="random directions; those of a class close together and classes at right "
+        "angles; or clusters of the training images as a pretrained or continued network sees "
+        "them before it is trained",
     )
-    momentum: Share = Field(0.999, description="share that stays in an update (mu)")
+    momentum: Share | Literal["auto"] = Field(
+        0.999,
+        description="share that stays in an update (mu); auto: by the length of the run, so that "
+        "sub-centroids are means of data at its end",
+    )
     memory_batches: Annotated[int, Field(ge=0, le=10**6)] = Field(
         0, description="past batches that take part in the clustering"
     )
@@ -112,6 +117,9 @@ class Head(Section):
     epsilon: Positive = Field(0.05, description="entropy of the transport plan")
     iterations: Count = Field(3, description="Sinkhorn-Knopp iterations")
     temperature: Positive = Field(0.1, description="cosines are divided by it")
+    soft_scores: bool = Field(
+        False, description="in the loss all sub-centroids of a class share in its score"
+    )
     assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
     only_correct: bool = Field(False, description="absorb only rows that are classified correctly")
     reseed_after: Count | None = Field(
@@ -120,7 +128,11 @@ class Head(Section):
 
     def settings(self, batch_size: int) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
-        values = {name: getattr(self, name) for name in type(self).model_fields if name != "start"}
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        if self.start == "data":  # what comes before does not matter
+            values["start"] = "random"
+        if self.momentum == "auto":  # known once the length of the run is
+            values["momentum"] = HeadSettings.momentum
         return HeadSettings(memory_rows=values.pop("memory_batches") * batch_size, **values)
 
 

@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from dnc.centroids import SubCentroidHead, close_directions, random_directions
+from dnc.centroids.start import SPREAD
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("start", [random_directions, close_directions])
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("classes", [1, 3, 50])
+def test_a_start_is_of_length_one_and_follows_the_generator(start, k, classes):
+    directions = start(classes, k, 20, generator=generator())
+    assert directions.shape == (classes, k, 20)
+    torch.testing.assert_close(directions.norm(dim=-1), torch.ones(classes, k))
+    assert torch.equal(directions, start(classes, k, 20, generator=generator()))
+    assert not torch.equal(directions, start(classes, k, 20, generator=generator(1)))
+
+
+def test_classes_that_start_close_are_at_right_angles():
+    directions = close_directions(12, 1, 20, generator=generator())[:, 0]
+    torch.testing.assert_close(directions @ directions.T, torch.eye(12), atol=1e-5, rtol=0)
+
+
+def test_with_more_classes_than_dimensions_blocks_of_them_are_at_right_angles():
+    directions = close_directions(50, 1, 20, generator=generator())[:, 0]
+    for block in directions.split(20):
+        torch.testing.assert_close(block @ block.T, torch.eye(len(block)), atol=1e-5, rtol=0)
+
+
+def test_subcentroids_that_start_close_are_nearer_to_each_other_than_to_any_class():
+    directions = close_directions(10, 4, 64, generator=generator())
+    within = torch.einsum("ckd,cld->ckl", directions, directions)
+    assert within.min() > 1 / (1 + SPREAD**2) - 0.1
+    others = torch.einsum("ckd,bld->cbkl", directions, directions)
+    others = others[~torch.eye(10, dtype=torch.bool)]
+    assert others.max() < within.min()
+
+
+def test_a_head_begins_where_it_is_told():
+    head = SubCentroidHead(8, 3, start=close_directions, generator=generator())
+    assert torch.equal(head.centroids, close_directions(3, 4, 8, generator=generator()))
