@@ -2,7 +2,7 @@
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes and seconds, hours and minutes, or days."""
+    """Seconds, minutes, hours and minutes, or days."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

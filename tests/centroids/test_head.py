@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize as l2_normalised
 from torch.nn.functional import cross_entropy, normalize
 
 from dnc import SubCentroidHead, kmeans, sinkhorn
-from dnc.centroids import clustering, normalised
+from dnc.centroids import clustering, normalised, soft_class_scores
 from tests.oracles import rows_on_sphere, updated_by_loop
 
 
@@ -387,7 +387,7 @@ def test_a_loaded_head_goes_on_bit_for_bit(memory_rows):
 
 
 def test_soft_scores_are_for_training_alone():
-    head = SubCentroidHead(8, 3, soft_scores=True)
+    head = SubCentroidHead(8, 3, training_scores=soft_class_scores)
     rows, labels = torch.randn(12, 8), torch.arange(12) % 3
     head.absorb(rows, labels)
     plain = SubCentroidHead(8, 3)

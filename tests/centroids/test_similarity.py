@@ -67,7 +67,7 @@ def test_shapes_in_annotations_are_checked_while_testing():
 def test_soft_scores_are_the_mean_of_exponentials():
     cosine = 2 * torch.rand(5, 3, 4, dtype=torch.float64) - 1
     eligible = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.bool)
-    scores = soft_class_scores(cosine, eligible, 0.2)
+    scores = 0.2 * soft_class_scores(cosine / 0.2, eligible)
     for row in range(5):
         for label, numbers in enumerate((4, 2, 1)):
             mean = (cosine[row, label, :numbers] / 0.2).exp().mean()
@@ -77,17 +77,16 @@ def test_soft_scores_are_the_mean_of_exponentials():
 def test_soft_scores_of_equal_subcentroids_are_their_similarity_however_many():
     cosine = torch.rand(6, 3, 1).expand(6, 3, 4)
     eligible = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]], dtype=torch.bool)
-    torch.testing.assert_close(soft_class_scores(cosine, eligible, 0.1), cosine[:, :, 0])
+    torch.testing.assert_close(soft_class_scores(cosine, eligible), cosine[:, :, 0])
 
 
 def test_soft_scores_become_the_nearest_as_the_temperature_falls():
     cosine = torch.rand(6, 3, 4)
     everything = torch.ones(3, 4, dtype=torch.bool)
     nearest = class_scores(cosine, everything)
-    torch.testing.assert_close(
-        soft_class_scores(cosine, everything, 1e-4), nearest, atol=1e-3, rtol=0
-    )
+    cold = 1e-4 * soft_class_scores(cosine / 1e-4, everything)
+    torch.testing.assert_close(cold, nearest, atol=1e-3, rtol=0)
     # Never above the nearest, and never further below than the number allows.
-    soft = soft_class_scores(cosine, everything, 0.1)
+    soft = 0.1 * soft_class_scores(cosine / 0.1, everything)
     assert (soft <= nearest + 1e-6).all()
     assert (soft >= nearest - 0.1 * torch.tensor(4.0).log() - 1e-6).all()

@@ -83,6 +83,7 @@ def test_whitening_is_statistics_and_lets_gradients_through():
         assert torch.equal(value, before[name])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer(rows.bfloat16()).dtype == torch.float32
+    assert layer.half()(rows.half()).dtype == torch.float32
 
 
 def test_layers_by_name():

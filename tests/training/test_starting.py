@@ -2,12 +2,15 @@ import pytest
 import torch
 from torch import nn
 
+import dnc
 from dnc.centroids import normalised
 from dnc.centroids.similarity import similarity_to_own_class
 from dnc.data import loader
+from dnc.errors import InvalidRecipe
 from dnc.training.building import new_recognizer
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
+from dnc.training.schedule import subcentroid_momentum
 from dnc.training.starting import IMAGES_PER_SUBCENTROID, start_from_images_
 from tests.training.test_run import QUIET, SMALL
 
@@ -85,8 +88,6 @@ def test_a_run_starts_from_data_and_knows_classes_before_it_has_learnt(tmp_path)
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_fixed_norms_keep_their_statistics(tmp_path, fixed):
-    import dnc
-
     recipe = small_recipe("training.epochs=2", f"model.fixed_norms={fixed}".lower())
     before = new_recognizer(recipe, opened(recipe, QUIET)).model.backbone
     train(recipe, tmp_path / "run", console=QUIET)
@@ -100,3 +101,20 @@ def test_fixed_norms_keep_their_statistics(tmp_path, fixed):
     for one, other in norms:
         assert torch.equal(one.running_mean, other.running_mean) is fixed
         assert not torch.equal(one.weight, other.weight)  # it learns all the same
+
+
+def test_a_momentum_by_the_length_of_the_run_is_that_of_the_schedule(tmp_path):
+    recipe = small_recipe("training.epochs=2", "head.momentum=auto", "head.start=close")
+    train(recipe, tmp_path / "run", console=QUIET)
+    head = dnc.load(tmp_path / "run").model.head
+    assert head.momentum == subcentroid_momentum(2 * 7, classes=10, rows=32)
+
+
+def test_the_softmax_counterpart_has_the_same_centring(tmp_path):
+    settings = ("training.epochs=1", "model.centring=whitened", "head.start=data")
+    recipe = small_recipe(*settings, "model.classifier=softmax", "optimizer.learning_rate=1e-9")
+    train(recipe, tmp_path / "run", console=QUIET)
+    layer = dnc.load(tmp_path / "run").model.centring
+    assert layer.mean.abs().sum() > 0
+    with pytest.raises(InvalidRecipe, match=r"head\.start"):
+        small_recipe("model.centring=whitened")

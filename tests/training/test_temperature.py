@@ -12,7 +12,7 @@ def features(classes: int, of_each: int, *, noise: float, seed: int = 0) -> Feat
     labels = torch.arange(classes).repeat(of_each)
     centres = torch.randn(classes, 16, generator=generator)
     rows = centres[labels] + noise * torch.randn(len(labels), 16, generator=generator)
-    return Features(rows, labels, torch.arange(len(labels)), (), cached=False)
+    return Features(rows, labels, torch.arange(len(labels)), ())
 
 
 @pytest.mark.parametrize("temperature", [0.02, 0.1, 0.5])

@@ -7,6 +7,7 @@ from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
 from dnc.centroids.processes import exempt_from_broadcast
 from dnc.centroids.similarity import (
+    Scores,
     class_scores,
     normalised,
     similarities,
@@ -20,6 +21,7 @@ __all__ = [
     "Decision",
     "Health",
     "Memory",
+    "Scores",
     "Start",
     "SubCentroidHead",
     "class_scores",

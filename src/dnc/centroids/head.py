@@ -15,7 +15,7 @@ from dnc.centroids.clustering import Rule, SubCentroids, cluster_batch_, cluster
 from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
-from dnc.centroids.similarity import class_scores, normalised, similarities, soft_class_scores
+from dnc.centroids.similarity import Scores, class_scores, normalised, similarities
 from dnc.centroids.start import Start, random_directions
 from dnc.centroids.update import seeded
 from dnc.centroids.validation import (
@@ -57,8 +57,9 @@ class SubCentroidHead(nn.Module):
         epsilon: entropy of the transport plan (Eq. 6).
         iterations: Sinkhorn-Knopp iterations.
         temperature: scores are cosines divided by this.
-        soft_scores: in training let all sub-centroids of a class share in its score, by a soft
-            maximum; decisions and evaluation are by the nearest in any case.
+        training_scores: how a class is scored in training, by its nearest sub-centroid
+            (`class_scores`, Eq. 7) or by all of them (`soft_class_scores`). Decisions and
+            evaluation are by the nearest in any case.
         start: where the sub-centroids begin, `random_directions` or `close_directions`.
         assign: the clustering rule, `sinkhorn` or `kmeans` or your own.
         only_correct: absorb only rows that are classified correctly. (The paper's pseudo-code
@@ -98,7 +99,7 @@ class SubCentroidHead(nn.Module):
         epsilon: float = 0.05,
         iterations: int = 3,
         temperature: float = 0.1,
-        soft_scores: bool = False,
+        training_scores: Scores = class_scores,
         start: Start = random_directions,
         assign: Assign = sinkhorn,
         only_correct: bool = False,
@@ -126,8 +127,7 @@ class SubCentroidHead(nn.Module):
         self.epsilon = epsilon
         self.iterations = iterations
         self.temperature = temperature
-        self.soft_scores = soft_scores
-        self.start = start
+        self.training_scores = training_scores
         self.assign = assign
         self.only_correct = only_correct
         self.reseed_after = reseed_after
@@ -150,14 +150,10 @@ class SubCentroidHead(nn.Module):
         """
         rows = channels_last(features, self.dim)
         eligible = self.valid if self.training else self.occupied
+        scored = self.training_scores if self.training else class_scores
         with self._full_precision():
-            x = normalised(rows.reshape(-1, self.dim))
-            similarity = similarities(x, self.centroids)
-            if self.soft_scores and self.training:
-                scores = soft_class_scores(similarity, eligible, self.temperature)
-            else:
-                scores = class_scores(similarity, eligible)
-            scores = scores / self.temperature
+            x = normalised(rows.reshape(-1, self.dim)) / self.temperature
+            scores = scored(similarities(x, self.centroids), eligible)
         scores = scores.reshape(*rows.shape[:-1], self.classes)
         return scores.movedim(-1, 1) if is_map(features, self.dim) else scores
 

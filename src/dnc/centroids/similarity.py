@@ -1,8 +1,16 @@
 """How near rows are to sub-centroids: cosine similarity, higher is nearer (Eq. 3 and 5)."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+# Scores of the classes, by similarities to all sub-centroids and which of these are eligible.
+Scores = Callable[
+    [Float[Tensor, "n c k"], Bool[Tensor, "c k"]],
+    Float[Tensor, "n c"],
+]
 
 # Most values of a temporary tensor (16 MB in float32) where rows are taken in blocks: an (n k d) of
 # gathered sub-centroids in the clustering, an (n c k) of cosines in decisions.
@@ -49,13 +57,13 @@ def class_scores(
 
 
 def soft_class_scores(
-    similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"], temperature: float
+    similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]
 ) -> Float[Tensor, "n c"]:
-    """A soft maximum of the similarities: the mean of their exponentials at a temperature.
+    """A soft maximum over the eligible sub-centroids of each class: the mean of exponentials.
 
-    Every eligible sub-centroid of a class has a share in the gradient. Where those of a class are
-    alike it is their similarity, however many they are; as the temperature falls, the largest.
+    Every one of them has a share in the gradient. Where those of a class are alike it is their
+    similarity, however many they are. Similarities come divided by the temperature: the colder,
+    the nearer it is to `class_scores`.
     """
     numbers = eligible.sum(dim=1).to(similarity.dtype)
-    exponents = (similarity / temperature).masked_fill(~eligible, -torch.inf)
-    return temperature * (exponents.logsumexp(dim=2) - numbers.log())
+    return similarity.masked_fill(~eligible, -torch.inf).logsumexp(dim=2) - numbers.log()

@@ -46,7 +46,7 @@ def study(
     Examples:
     - `dnc study list`
 
-    - `dnc study cifar10-default cifar10/ --limit-minutes 60`
+    - `dnc study digits-subcentroids --limit-minutes 5`
 
     - `dnc study mine.yaml photos/ --dry-run`
     """
@@ -64,7 +64,7 @@ def study(
     if runs[0].recipe.data.path is None and runs[0].recipe.data.kind != "digits":
         raise InvalidStudy(f"Study {chosen.name} needs images: dnc study {file} DATA.")
     found = places(runs, output / "runs", fingerprint(runs[0].recipe))
-    missing = len({place.folder for place in found if place.results is None})
+    missing = len({place.folder for place in found if not place.finished})
     console.print(
         f"{chosen.name}: {len(chosen.all_rows())} rows, {len(set(chosen.seeds))} seeds, "
         f"{len(found)} runs, {missing} of them missing",
@@ -72,7 +72,7 @@ def study(
     )
     if dry_run:
         for place in found:
-            state = "done" if place.results is not None else "missing"
+            state = "done" if place.finished else "missing"
             line = f"  {state:8}{place.run.row}, seed {place.run.seed}"
             console.print(line, highlight=False, markup=False)
         return

@@ -107,9 +107,13 @@ class DiskLoader:
 
 def default_workers() -> int:
     """One worker for each core that this process may use, eight at most."""
+    return min(MOST_WORKERS, usable_cores())
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    cores = len(affinity(0)) if affinity is not None else os.cpu_count()
-    return min(MOST_WORKERS, cores or 1)
+    return (len(affinity(0)) if affinity is not None else os.cpu_count()) or 1
 
 
 class _Requests(Sampler[list[_Request]]):

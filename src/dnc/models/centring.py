@@ -34,8 +34,9 @@ class Whitening(nn.Module):
     def forward(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """The features, whitened; in float32 or better."""
         with torch.autocast(features.device.type, enabled=False):
-            rows = features.to(torch.promote_types(features.dtype, self.mean.dtype))
-            return (rows - self.mean) @ self.matrix
+            exact = torch.promote_types(features.dtype, torch.float32)
+            exact = torch.promote_types(exact, self.mean.dtype)
+            return (features.to(exact) - self.mean.to(exact)) @ self.matrix.to(exact)
 
     @torch.no_grad()
     def set_(

@@ -1,19 +1,22 @@
 """The two classifiers that can stand on a network: sub-centroids, or a linear layer."""
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
 from dnc.centroids import (
     Assign,
+    Scores,
     Start,
     SubCentroidHead,
+    class_scores,
     close_directions,
     kmeans,
     random_directions,
     sinkhorn,
+    soft_class_scores,
 )
 from dnc.errors import InvalidSetting
 
@@ -21,8 +24,15 @@ Kind = Literal["dnc", "softmax"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 STARTS: dict[str, Start] = {"random": random_directions, "close": close_directions}
+SCORES: dict[str, Scores] = {"nearest": class_scores, "soft": soft_class_scores}
 RULES: dict[str, Assign] = {"sinkhorn": sinkhorn, "kmeans": kmeans}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+NAMES: dict[str, dict[str, Any]] = {
+    "memory_dtype": DTYPES,
+    "training_scores": SCORES,
+    "start": STARTS,
+    "assign": RULES,
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class HeadSettings:
     """Settings of a `SubCentroidHead`, all of them plain values that a file can hold.
 
     The meaning of each is that of the argument of `SubCentroidHead` with the same name;
-    `memory_dtype`, `assign` and `start` are names here.
+    `memory_dtype`, `training_scores`, `start` and `assign` are names here.
     """
 
     subcentroids: int | tuple[int, ...] = 4
@@ -40,7 +50,7 @@ class HeadSettings:
     epsilon: float = 0.05
     iterations: int = 3
     temperature: float = 0.1
-    soft_scores: bool = False
+    training_scores: str = "nearest"
     start: str = "random"
     assign: str = "sinkhorn"
     only_correct: bool = False
@@ -48,7 +58,7 @@ class HeadSettings:
 
     def __post_init__(self) -> None:
         """Refuses names that mean nothing."""
-        for name, allowed in (("memory_dtype", DTYPES), ("assign", RULES), ("start", STARTS)):
+        for name, allowed in NAMES.items():
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
                 raise InvalidSetting(f"{name} is {value!r}; use one of {', '.join(allowed)}.")
@@ -80,12 +90,37 @@ def subcentroid_head(
         epsilon=settings.epsilon,
         iterations=settings.iterations,
         temperature=settings.temperature,
-        soft_scores=settings.soft_scores,
+        training_scores=SCORES[settings.training_scores],
         start=STARTS[settings.start],
         assign=RULES[settings.assign],
         only_correct=settings.only_correct,
         reseed_after=settings.reseed_after,
         generator=generator,
+    )
+
+
+def settings_of(head: SubCentroidHead) -> HeadSettings:
+    """The settings of a head; without its memory, and how it began no longer matters."""
+    numbers = head.valid.sum(dim=1).tolist()
+    return HeadSettings(
+        subcentroids=numbers[0] if len(set(numbers)) == 1 else tuple(numbers),
+        momentum=head.momentum,
+        epsilon=head.epsilon,
+        iterations=head.iterations,
+        temperature=head.temperature,
+        training_scores=_name(SCORES, head.training_scores),
+        assign=_name(RULES, head.assign),
+        only_correct=head.only_correct,
+        reseed_after=head.reseed_after,
+    )
+
+
+def _name(table: dict[str, Any], function: object) -> str:
+    for name, known in table.items():
+        if known is function:
+            return name
+    raise InvalidSetting(
+        f"The head uses {function}, which a file cannot hold; use one of {', '.join(table)}."
     )
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dnc.evaluation.pictures import FAINT, INK, PALE, RIGHT
 from dnc.study.definition import Study
 from dnc.study.summary import PERCENT, RowSummary
 
-INK, FAINT, PALE = "#222222", "#8a8a8a", "#e6e6e6"
-MEAN, REFERENCE = "#1b7837", "#762a83"
+REFERENCE = "#762a83"
 
 
 def rows_figure(study: Study, rows: Sequence[RowSummary]) -> Figure:
@@ -47,7 +47,7 @@ def rows_figure(study: Study, rows: Sequence[RowSummary]) -> Figure:
 
 def _draw_row(ax: Axes, place: int, row: RowSummary, scale: float, *, is_reference: bool) -> None:
     assert row.metric is not None
-    colour = REFERENCE if is_reference else MEAN
+    colour = REFERENCE if is_reference else RIGHT
     values = [scale * value for value in row.values.values()]
     ax.scatter(values, [place] * len(values), s=14, color=colour, alpha=0.35, linewidths=0)
     error = None if row.metric.error is None else scale * row.metric.error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from dnc.data.disk import usable_cores
 from dnc.study.store import Place
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -47,9 +48,7 @@ class Progress:
 
 def default_parallel() -> int:
     """As many runs at a time as there are GPUs, or else cores: small networks fill no more."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    return torch.cuda.device_count() or cores
+    return torch.cuda.device_count() or usable_cores()
 
 
 def run_missing(
@@ -74,7 +73,7 @@ def run_missing(
 
     """
     different = list({place.folder: place for place in places}.values())
-    waiting = [place for place in different if place.results is None]
+    waiting = [place for place in different if not place.finished]
     parallel = max(1, min(parallel, len(waiting)))
     active: dict[int, _Active] = {}
     failures: list[Failure] = []
@@ -90,7 +89,7 @@ def run_missing(
                 if run.process.poll() is not None:
                     run.close()
                     del active[slot]
-                    if run.process.returncode or run.place.results is None:
+                    if run.process.returncode or not run.place.finished:
                         failures.append(Failure(run.place, _last_lines(run.place)))
                     elif on_finished is not None:
                         on_finished(run.place)
@@ -165,7 +164,7 @@ def _progress(
     left = sum(place.run.recipe.training.epochs - _epochs_done(place) for place in counted)
     moved = done - epochs_before
     return Progress(
-        finished=sum(place.results is not None for place in places),
+        finished=sum(place.finished for place in places),
         total=len(places),
         active=tuple((run.place, _epochs_done(run.place)) for run in active),
         seconds_left=elapsed * left / moved if moved > 0 else None,
@@ -174,7 +173,7 @@ def _progress(
 
 def _epochs_done(place: Place) -> int:
     """Whole epochs of a run, by the table that it keeps."""
-    if place.results is not None:
+    if place.finished:
         return place.run.recipe.training.epochs
     try:
         with (place.folder / "metrics.csv").open(newline="", encoding="utf-8") as file:

@@ -28,6 +28,11 @@ class Place:
     folder: Path
 
     @property
+    def finished(self) -> bool:
+        """Whether the run is done: its results, written whole, are the last that it writes."""
+        return (self.folder / RESULTS).is_file()
+
+    @property
     def results(self) -> dict[str, Any] | None:
         """What the run has come to; None while it is not finished."""
         try:

@@ -20,7 +20,7 @@ from dnc.data import Preprocessing
 from dnc.errors import DNCError, InvalidCheckpoint, InvalidSetting
 from dnc.files import restore_folder, standing_folder, whole_folder
 from dnc.models import Classifier, HeadSettings
-from dnc.models.heads import STARTS
+from dnc.models.heads import settings_of
 from dnc.recognition import Recognizer
 from dnc.training.rebuilding import Description, fill_, rebuilt
 from dnc.training.state import (
@@ -44,12 +44,13 @@ def describe(recognizer: Recognizer) -> dict[str, Any]:
             "This model is not built from a network that dnc knows by name, so it could not be "
             "built again from a file. Keep its state_dict instead."
         )
+    head = recognizer.model.head
     versions = {name: version(name) for name in ("torch", "timm", "safetensors")}
     try:
         return Description(
             classifier="dnc" if recognizer.model.is_dnc else "softmax",
             network=recognizer.network,
-            head=head_settings(recognizer.model),
+            head=settings_of(head) if isinstance(head, SubCentroidHead) else HeadSettings(),
             classes=recognizer.classes,
             preprocessing=recognizer.preprocessing.to_dict(),
             notes={**recognizer.notes, "versions": {"dnc": __version__, **versions}},
@@ -230,23 +231,3 @@ def _preprocessing(described: Description, folder: Path) -> Preprocessing:
         return Preprocessing.from_dict(described.preprocessing)
     except (DNCError, OverflowError) as error:  # the latter for integers that no float can hold
         raise InvalidCheckpoint(f"{folder / DESCRIPTION}: preprocessing: {error}") from error
-
-
-def head_settings(model: Classifier) -> HeadSettings:
-    """The settings of a model's head, as they are kept with it."""
-    head = model.head
-    if not isinstance(head, SubCentroidHead):
-        return HeadSettings()
-    numbers = head.valid.sum(dim=1).tolist()
-    return HeadSettings(
-        subcentroids=numbers[0] if len(set(numbers)) == 1 else tuple(numbers),
-        momentum=head.momentum,
-        epsilon=head.epsilon,
-        iterations=head.iterations,
-        temperature=head.temperature,
-        soft_scores=head.soft_scores,
-        start=next(name for name, start in STARTS.items() if start is head.start),
-        assign=head.assign.__name__,  # type: ignore[attr-defined]
-        only_correct=head.only_correct,
-        reseed_after=head.reseed_after,
-    )

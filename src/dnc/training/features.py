@@ -25,14 +25,12 @@ class Features:
         labels: class of each.
         ids: which image each is of.
         bad_files: images that could not be read.
-        cached: whether they were computed in an earlier sitting.
     """
 
     rows: Float[Tensor, "n d"]
     labels: Int[Tensor, " n"]
     ids: Int[Tensor, " n"]
     bad_files: tuple[BadFile, ...]
-    cached: bool
 
 
 @torch.no_grad()
@@ -70,9 +68,7 @@ def features_of(
             on_progress(done, len(images))
     if not rows:
         raise InvalidData(f"None of the {len(images)} images in {images.root} can be read.")
-    made = Features(
-        torch.cat(rows), torch.cat(labels), torch.cat(ids), batches.bad_files, cached=False
-    )
+    made = Features(torch.cat(rows), torch.cat(labels), torch.cat(ids), batches.bad_files)
     if file is not None and not made.bad_files:
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(file) as unfinished:
@@ -85,7 +81,7 @@ def _from_cache(file: Path) -> Features | None:
     """Features of an earlier sitting; None if the file is damaged, which only costs time."""
     try:
         tensors = read_tensors(file)
-        return Features(tensors["rows"], tensors["labels"], tensors["ids"], (), cached=True)
+        return Features(tensors["rows"], tensors["labels"], tensors["ids"], ())
     except (InvalidCheckpoint, KeyError):
         return None
 

@@ -91,11 +91,9 @@ def fit_folder(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> FitReport:
     """Makes a classifier of images with a network as it is, writes and evaluates it."""
-    if not data.exists() and settings.kind != "digits":
-        raise InvalidData(f"There is no file or folder {data}.")
+    splits = _split(data, settings)
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
-    splits = _split(data, settings)
     model, network, preprocessing = frozen_network(settings)
     assert splits.train is not None
     features = features_of(

@@ -80,10 +80,6 @@ class TrainingModule(LightningModule):
         )
         steps = int(self.trainer.estimated_stepping_batches)
         steps_per_epoch = steps / self.recipe.training.epochs
-        head = self.model.head
-        if isinstance(head, SubCentroidHead) and self.recipe.head.momentum == "auto":
-            rows = self.recipe.training.batch_size * self.recipe.training.accumulate
-            head.momentum = subcentroid_momentum(steps, classes=head.classes, rows=rows)
         warmup_steps = min(round(schedule.warmup_epochs * steps_per_epoch), steps)
 
         def factor(step: int) -> float:
@@ -112,6 +108,16 @@ class TrainingModule(LightningModule):
         if self.resumed_from is not None:
             self._set_random_state(self.resumed_from["random_states"])
             self.resumed_from = None
+
+    def on_train_start(self) -> None:
+        """Lets the sub-centroids move as fast as the length of the run asks for."""
+        head = self.model.head
+        if isinstance(head, SubCentroidHead) and self.recipe.head.momentum == "auto":
+            head.momentum = subcentroid_momentum(
+                int(self.trainer.estimated_stepping_batches),
+                classes=head.classes,
+                rows=self.recipe.training.batch_size * self.recipe.training.accumulate,
+            )
 
     def on_train_epoch_start(self) -> None:
         """Leaves the batch norms of the network as they came, if the recipe says so."""

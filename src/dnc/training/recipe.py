@@ -4,9 +4,9 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
@@ -37,6 +37,17 @@ class Recipe(Section):
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     training: Training = Training()
+
+    @model_validator(mode="after")
+    def _whitening_has_data(self) -> Self:
+        if self.model.centring == "whitened" and not (
+            self.head.start == "data" or self.model.start_from is not None
+        ):
+            raise ValueError(
+                "model.centring is whitened, which takes statistics of the data; set "
+                "head.start to data, or continue a checkpoint that is whitened"
+            )
+        return self
 
     @classmethod
     def from_tree(cls, tree: object, *, where: str = "The recipe") -> "Recipe":

@@ -1,7 +1,6 @@
 """What a finished run is measured on, and what is kept of it."""
 
 import json
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -123,17 +122,7 @@ def write_results(
 ) -> None:
     """Writes the figures of a run that is finished; the last thing that a run does."""
     last = rows[-1]
-    by_images = {
-        result.images: {
-            "images": result.evaluation.images,
-            "top1": result.evaluation.top1,
-            "top5": result.evaluation.top5,
-            "mean_recall": result.evaluation.mean_recall,
-            "mean_loss": _finite(result.evaluation.mean_loss),
-            "calibration_error": _finite(result.evaluation.calibration.error),
-        }
-        for result in results
-    }
+    by_images = {result.images: _figures(result.evaluation) for result in results}
     images_per_step = recipe.training.batch_size * recipe.training.accumulate
     images_per_second = statistics.fmean(row.images_per_second for row in rows)
     tree = {
@@ -147,8 +136,12 @@ def write_results(
         unfinished.write_text(json.dumps(tree, indent=1, allow_nan=False), encoding="utf-8")
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _figures(evaluation: Evaluation) -> dict[str, object]:
+    """The single numbers of an evaluation, as JSON knows them."""
+    whole = evaluation.to_dict()
+    names = ("images", "top1", "top5", "mean_recall", "mean_loss")
+    figures = {name: whole[name] for name in names}
+    return {**figures, "calibration_error": whole["calibration"]["error"]}
 
 
 def _file_name(name: str) -> str:

@@ -77,7 +77,7 @@ def train(
     if resumed:
         _require_same_data(splits, last)
     recognizer = resumed_recognizer(recipe, last) if resumed else new_recognizer(recipe, splits)
-    if not resumed and recipe.head.start == "data" and recipe.model.classifier == "dnc":
+    if not resumed and recipe.head.start == "data":
         _start_from_data(recognizer, splits, recipe)
     assert recognizer.network is not None
     recipe = recipe_in_truth(recipe, recognizer.network)
@@ -131,8 +131,7 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
 def _start_from_data(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> None:
     """Sub-centroids begin where the network sees the classes; every process finds the same."""
     assert splits.train is not None
-    on_gpu = recipe.training.accelerator in ("auto", "gpu") and torch.cuda.is_available()
-    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if on_gpu else "cpu"
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if _on_gpus(recipe) else "cpu"
     start_from_images_(
         recognizer.model.to(device),
         splits.train,
@@ -143,13 +142,8 @@ def _start_from_data(recognizer: Recognizer, splits: DataSplits, recipe: Recipe)
 
 
 def _require_path(recipe: Recipe) -> None:
-    path = recipe.data.path
-    if recipe.data.kind == "digits":
-        return
-    if path is None:
+    if recipe.data.path is None and recipe.data.kind != "digits":
         raise InvalidRecipe("No images are given; say where they are: dnc train DATA.")
-    if not Path(path).exists() and not recipe.data.download:
-        raise InvalidData(f"There is no file or folder {path}.")
 
 
 def _require_free(folder: Path, *, resume: bool) -> None:
@@ -201,12 +195,15 @@ class SetAside(Callback):
         return found
 
 
+def _on_gpus(recipe: Recipe) -> bool:
+    return recipe.training.accelerator in ("auto", "gpu") and torch.cuda.is_available()
+
+
 def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer:
     settings = recipe.training
-    several = settings.accelerator in ("auto", "gpu") and torch.cuda.is_available()
     devices = settings.devices
     if devices == "auto":
-        devices = torch.cuda.device_count() if several else 1
+        devices = torch.cuda.device_count() if _on_gpus(recipe) else 1
     return Trainer(
         accelerator=settings.accelerator,
         devices=devices,

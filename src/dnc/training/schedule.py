@@ -9,7 +9,7 @@ from dnc.errors import InvalidSetting
 Kind = Literal["constant", "step", "polynomial", "cosine"]
 
 
-# Of the start of a sub-centroid so many times the factor 1/e are left at the end: 2 percent.
+# At the end of a run exp(-4), 2 percent, of the start of a sub-centroid are left.
 LENGTHS = 4.0
 
 
@@ -17,8 +17,7 @@ def subcentroid_momentum(steps: int, *, classes: int, rows: int) -> float:
     """The momentum with which sub-centroids are means of data at the end, whatever the length.
 
     A sub-centroid that keeps a share of `1 - 4 / updates` in each update has `exp(-4)` of its start
-    left after all of them, and the last quarter of the run decides where it is. Faster, and it
-    runs after features that have not come apart yet; slower, and it ends where it was drawn.
+    left after all of them; 63 percent of it come from the last quarter of the run.
 
     Args:
         steps: optimizer steps of the whole run.

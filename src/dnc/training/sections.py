@@ -117,8 +117,8 @@ class Head(Section):
     epsilon: Positive = Field(0.05, description="entropy of the transport plan")
     iterations: Count = Field(3, description="Sinkhorn-Knopp iterations")
     temperature: Positive = Field(0.1, description="cosines are divided by it")
-    soft_scores: bool = Field(
-        False, description="in the loss all sub-centroids of a class share in its score"
+    training_scores: Literal["nearest", "soft"] = Field(
+        "nearest", description="in the loss a class is scored by its nearest sub-centroid, or all"
     )
     assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
     only_correct: bool = Field(False, description="absorb only rows that are classified correctly")

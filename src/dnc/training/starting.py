@@ -23,12 +23,12 @@ def start_from_images_(
 ) -> None:
     """Puts the sub-centroids on clusters of what the network sees in training images now.
 
-    The layer that centres the features takes over their statistics. Classes with very many images
-    are represented by some of them.
+    The layer that centres the features takes over their statistics; under a linear layer that is
+    all. Classes with very many images are represented by some of them.
     """
     head = model.head
-    assert isinstance(head, SubCentroidHead)
-    most = IMAGES_PER_SUBCENTROID * head.centroids.shape[1]
+    k = head.centroids.shape[1] if isinstance(head, SubCentroidHead) else 1
+    most = IMAGES_PER_SUBCENTROID * k
     was_training = model.training
     centring, model.centring = model.centring, nn.Identity()
     try:
@@ -37,7 +37,10 @@ def start_from_images_(
     finally:
         model.centring = centring
         model.train(was_training)
-    start_from_features_(head, centring, features)
+    if isinstance(head, SubCentroidHead):
+        start_from_features_(head, centring, features)
+    else:
+        set_centring_(centring, features)
 
 
 def start_from_features_(head: SubCentroidHead, centring: nn.Module, features: Features) -> int:
