@@ -1,7 +1,12 @@
 import pytest
 import torch
 
-from dnc.centroids import SubCentroidHead, close_directions, random_directions
+from dnc.centroids import (
+    SubCentroidHead,
+    close_directions,
+    orthogonal_directions,
+    random_directions,
+)
 from dnc.centroids.start import SPREAD
 
 
@@ -9,7 +14,7 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("start", [random_directions, close_directions])
+@pytest.mark.parametrize("start", [random_directions, orthogonal_directions, close_directions])
 @pytest.mark.parametrize("k", [1, 4])
 @pytest.mark.parametrize("classes", [1, 3, 50])
 def test_a_start_is_of_length_one_and_follows_the_generator(start, k, classes):
@@ -28,6 +33,13 @@ def test_classes_that_start_close_are_at_right_angles():
 def test_with_more_classes_than_dimensions_blocks_of_them_are_at_right_angles():
     directions = close_directions(50, 1, 20, generator=generator())[:, 0]
     for block in directions.split(20):
+        torch.testing.assert_close(block @ block.T, torch.eye(len(block)), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("classes", "k"), [(3, 4), (5, 1), (6, 6)])
+def test_subcentroids_that_start_orthogonal_are_at_right_angles_as_far_as_there_is_room(classes, k):
+    directions = orthogonal_directions(classes, k, 12, generator=generator()).view(-1, 12)
+    for block in directions.split(12):
         torch.testing.assert_close(block @ block.T, torch.eye(len(block)), atol=1e-5, rtol=0)
 
 

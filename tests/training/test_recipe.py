@@ -44,6 +44,7 @@ VALUES = {
     "head.only_correct": ("true", True),
     "head.reseed_after": ("50", 50),
     "head.start": ("data", "data"),
+    "head.start_epoch": ("2", 2),
     "head.training_scores": ("soft", "soft"),
     "augment.crop": ("padded", "padded"),
     "augment.padding": ("2", 2),
@@ -84,6 +85,8 @@ VALUES = {
     "training.validate_every": ("10", 10),
     "training.tensorboard": ("true", True),
 }
+# What makes sense only beside another field.
+NEEDED = {"head.start_epoch": ["head.start=data"]}
 
 
 def value_at(recipe, name):
@@ -114,7 +117,7 @@ def test_every_field_has_a_description():
 @pytest.mark.parametrize("name", VALUES)
 def test_every_field_can_be_set_and_comes_back(name, tmp_path):
     text, value = VALUES[name]
-    default = Recipe()
+    default = Recipe().with_settings(NEEDED.get(name, []))
     changed = default.with_settings([f"{name}={text}"])
     assert value_at(changed, name) == value
     assert type(value_at(changed, name)) is type(value)

@@ -114,7 +114,7 @@ def test_a_run_killed_in_its_third_epoch_and_resumed_ends_in_the_same_bits(tmp_p
 def test_a_run_leaves_all_that_was_promised(whole_run):
     folder, report = whole_run
     for name in (
-        *("recipe.yaml", "files.csv", "metrics.csv", "curves.png"),
+        *("recipe.yaml", "files.csv", "metrics.csv", "curves.png", "cases.csv"),
         *("checkpoints/best/model.json", "checkpoints/last/training.safetensors"),
         *("model/model.safetensors", "evaluation/test/evaluation.json"),
         *("evaluation/test/confusion.png", "evaluation/test/classes.csv"),
@@ -128,6 +128,7 @@ def test_a_run_leaves_all_that_was_promised(whole_run):
     rows = rows_of(folder / "metrics.csv")
     assert figures["steps"] == int(rows[-1]["step"])
     assert figures["health"]["pairwise_cosine"] == pytest.approx(float(rows[-1]["pairwise_cosine"]))
+    assert {"cosine_to_mean", "least_cosine_to_mean", "agreement"} <= figures["health"].keys()
     notes = dnc.load(folder).notes
     assert notes["results"]["test"] == report.results[0].evaluation.top1
     assert notes["recipe"]["training"]["epochs"] == 3

@@ -12,7 +12,7 @@ from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.schedule import subcentroid_momentum
 from dnc.training.starting import IMAGES_PER_SUBCENTROID, start_from_images_
-from tests.training.test_run import QUIET, SMALL
+from tests.training.test_run import QUIET, SMALL, rows_of
 
 
 def small_recipe(*settings: str) -> Recipe:
@@ -84,6 +84,20 @@ def test_a_run_starts_from_data_and_knows_classes_before_it_has_learnt(tmp_path)
         top1[start] = report.results[0].evaluation.top1
     assert top1["random"] < 0.3
     assert top1["data"] > 0.6
+
+
+def test_a_start_from_data_may_wait_for_the_network_to_learn(tmp_path):
+    settings = ("training.epochs=2", "optimizer.learning_rate=1e-9", "head.momentum=1")
+    settings = (*settings, "model.fixed_norms=true", "augment.mixup=0", "head.start=data")
+    recipe = small_recipe(*settings, "head.start_epoch=1")
+    train(recipe, tmp_path / "run", console=QUIET)
+    before, after = (rows_of(tmp_path / "run" / "metrics.csv")[epoch] for epoch in (0, 1))
+    assert float(before["val_top1"]) < 0.3
+    assert float(after["val_top1"]) > 0.6
+    with pytest.raises(InvalidRecipe, match=r"start_epoch is 2 and training\.epochs 2"):
+        small_recipe(*settings, "head.start_epoch=2")
+    with pytest.raises(InvalidRecipe, match=r"head\.start is close"):
+        small_recipe("head.start=close", "head.start_epoch=1")
 
 
 @pytest.mark.parametrize("fixed", [True, False])

@@ -2,6 +2,7 @@
 
 from dnc.centroids.assignment import Assign, kmeans, sinkhorn, transport_plan
 from dnc.centroids.decision import Decision, decide
+from dnc.centroids.fidelity import Fidelity
 from dnc.centroids.head import SubCentroidHead
 from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
@@ -14,11 +15,12 @@ from dnc.centroids.similarity import (
     similarity_to_own_class,
     soft_class_scores,
 )
-from dnc.centroids.start import Start, close_directions, random_directions
+from dnc.centroids.start import Start, close_directions, orthogonal_directions, random_directions
 
 __all__ = [
     "Assign",
     "Decision",
+    "Fidelity",
     "Health",
     "Memory",
     "Scores",
@@ -30,6 +32,7 @@ __all__ = [
     "exempt_from_broadcast",
     "kmeans",
     "normalised",
+    "orthogonal_directions",
     "random_directions",
     "similarities",
     "similarity_to_own_class",

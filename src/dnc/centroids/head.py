@@ -207,7 +207,7 @@ class SubCentroidHead(nn.Module):
         present = self.memory.written.nonzero()[:, 0]
         with self._full_precision(), self._own_share() as own:
             if len(present):
-                cluster_memory_(own, self.memory, present, self._rule, self.momentum)
+                cluster_memory_(own, self.memory, present, self.rule, self.momentum)
 
     @torch.no_grad()
     def start_from(self, features: Tensor, labels: Tensor) -> None:
@@ -306,10 +306,10 @@ class SubCentroidHead(nn.Module):
     def _cluster(self, own: SubCentroids, rows: Rows) -> None:
         x, labels = rows.features, rows.labels
         if self.memory is None:
-            cluster_batch_(own, x, labels, self._rule, self.momentum)
+            cluster_batch_(own, x, labels, self.rule, self.momentum)
         else:
             self.memory.write(x, labels, rows.ids, step=int(self.steps))
-            cluster_memory_(own, self.memory, labels.unique(), self._rule, self.momentum)
+            cluster_memory_(own, self.memory, labels.unique(), self.rule, self.momentum)
         if self.reseed_after is not None:
             reseed_(own, x, labels, self.reseed_after)
 
@@ -318,7 +318,8 @@ class SubCentroidHead(nn.Module):
         return SubCentroids(self.centroids, self.valid, self.occupied, self.held, self.idle)
 
     @property
-    def _rule(self) -> Rule:
+    def rule(self) -> Rule:
+        """The clustering rule with its settings."""
         return partial(self.assign, epsilon=self.epsilon, iterations=self.iterations)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SubCentroidHead":

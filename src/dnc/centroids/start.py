@@ -22,6 +22,13 @@ def random_directions(
     return normalised(torch.randn(classes, subcentroids, dim, generator=generator))
 
 
+def orthogonal_directions(
+    classes: int, subcentroids: int, dim: int, *, generator: torch.Generator | None = None
+) -> Float[Tensor, "c k d"]:
+    """All sub-centroids at right angles to each other, as far as the dimension allows."""
+    return _at_right_angles(classes * subcentroids, dim, generator).view(classes, subcentroids, dim)
+
+
 def close_directions(
     classes: int, subcentroids: int, dim: int, *, generator: torch.Generator | None = None
 ) -> Float[Tensor, "c k d"]:
@@ -30,12 +37,19 @@ def close_directions(
     The classes are at right angles as far as the dimension allows, so that at first each class is
     as one direction to the network; what tells its sub-centroids apart then comes from the data.
     """
-    blocks = [
-        torch.linalg.qr(torch.randn(dim, min(dim, left), generator=generator)).Q.mT
-        for left in range(classes, 0, -dim)
-    ]
-    of_class = torch.cat(blocks)[:, None]
+    of_class = _at_right_angles(classes, dim, generator)[:, None]
     if subcentroids == 1:
-        return of_class.contiguous()
+        return of_class
     apart = random_directions(classes, subcentroids, dim, generator=generator)
     return normalised(of_class + SPREAD * apart)
+
+
+def _at_right_angles(
+    count: int, dim: int, generator: torch.Generator | None
+) -> Float[Tensor, "count d"]:
+    """Directions in blocks of at most the dimension, at right angles inside a block."""
+    blocks = [
+        torch.linalg.qr(torch.randn(dim, min(dim, left), generator=generator)).Q.mT
+        for left in range(count, 0, -dim)
+    ]
+    return torch.cat(blocks).contiguous()

@@ -14,6 +14,7 @@ from dnc.centroids import (
     class_scores,
     close_directions,
     kmeans,
+    orthogonal_directions,
     random_directions,
     sinkhorn,
     soft_class_scores,
@@ -23,7 +24,11 @@ from dnc.errors import InvalidSetting
 Kind = Literal["dnc", "softmax"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
-STARTS: dict[str, Start] = {"random": random_directions, "close": close_directions}
+STARTS: dict[str, Start] = {
+    "random": random_directions,
+    "orthogonal": orthogonal_directions,
+    "close": close_directions,
+}
 SCORES: dict[str, Scores] = {"nearest": class_scores, "soft": soft_class_scores}
 RULES: dict[str, Assign] = {"sinkhorn": sinkhorn, "kmeans": kmeans}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

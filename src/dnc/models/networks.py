@@ -16,14 +16,16 @@ from dnc.models.centring import Centring
 from dnc.models.classification import Classifier, assembled
 from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind
 from dnc.models.last_layer import inputs_and_outputs, last_layers, without
-from dnc.models.small_images import RESNET20_DIM, for_small_images, resnet20
+from dnc.models.small_images import SMALL_DIM, for_small_images, small_resnet
 from dnc.models.timm_networks import Images, images_of_timm, is_known_to_timm, network_of_timm
 from dnc.models.weights import load_, weights_of
 
 Source = Literal["dnc", "timm", "package"]
 
-SMALLEST, PACKAGED = "resnet20-cifar", "efficientnet-lite0"
-FOR_SMALL_IMAGES = (SMALLEST, "resnet18-cifar", "resnet50-cifar", "resnet101-cifar")
+# Networks of our own, by their blocks in each of three stages.
+SMALL = {"resnet8-cifar": 1, "resnet20-cifar": 3}
+PACKAGED = "efficientnet-lite0"
+FOR_SMALL_IMAGES = (*SMALL, "resnet18-cifar", "resnet50-cifar", "resnet101-cifar")
 # What timm calls the networks that have a name of their own here.
 ARCHITECTURES = {
     "resnet18-cifar": "resnet18",
@@ -81,7 +83,7 @@ class NetworkInfo:
 
 def network_names() -> list[str]:
     """Names of dnc's own; every name that timm knows can be used beside them."""
-    return [SMALLEST, *ARCHITECTURES]
+    return [*SMALL, *ARCHITECTURES]
 
 
 def backbone(
@@ -107,7 +109,7 @@ def backbone(
     if image_size is not None and image_size < 1:
         raise InvalidSetting(f"image_size is {image_size}; use a number of pixels, at least 1.")
     network = _network(name, hub=pretrained is True, drop_path=drop_path, image_size=image_size)
-    layers = {} if name == SMALLEST else last_layers(network)
+    layers = {} if name in SMALL else last_layers(network)
     dim = _dim(network, layers)
     left_out: list[str] = []
     if pretrained is True and name == PACKAGED:
@@ -209,10 +211,10 @@ def _network(name: str, *, hub: bool, drop_path: float, image_size: int | None) 
         raise InvalidModel(
             f"There are no published weights for {name}; give a file of weights, or train it."
         )
-    if name == SMALLEST and drop_path:
+    if name in SMALL and drop_path:
         raise InvalidSetting(f"{name} has no stochastic depth; use drop_path=0.")
-    if name == SMALLEST:
-        return resnet20()
+    if name in SMALL:
+        return small_resnet(SMALL[name])
     if name in FOR_SMALL_IMAGES:
         return for_small_images(ARCHITECTURES[name], drop_path=drop_path)
     return network_of_timm(
@@ -235,7 +237,7 @@ def _images(name: str, network: nn.Module) -> Images:
 
 def _dim(network: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d]) -> int:
     if isinstance(network, nn.Sequential):
-        return RESNET20_DIM
+        return SMALL_DIM
     if layers:
         return inputs_and_outputs(next(iter(layers.values())))[0]
     dim = getattr(network, "head_hidden_size", None) or network.num_features

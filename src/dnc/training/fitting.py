@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import torch
 from torch import nn
 
 from dnc import __version__
@@ -113,10 +114,12 @@ def fit_folder(
     write_evaluation(evaluation, output / "evaluation" / name)
     set_aside = tuple(dict.fromkeys(found))
     write_listing(splits, output / "files.csv")
-    write_cases(recognizer, splits, features, output / "cases.csv")
-    write_set_aside(set_aside, output / "set-aside.csv")
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
+    with torch.no_grad():
+        seen = replace(features, rows=recognizer.model.centring(features.rows))
+    write_cases(recognizer, splits, seen, head.held, output / "cases.csv")
+    write_set_aside(set_aside, output / "set-aside.csv")
     cases = int(head.occupied.sum())
     return FitReport(len(features.labels), cases, name, evaluation, set_aside)
 

@@ -4,7 +4,8 @@ import csv
 from pathlib import Path
 from typing import TextIO
 
-import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from dnc.centroids import SubCentroidHead, normalised
 from dnc.centroids.update import nearest_rows
@@ -37,13 +38,22 @@ def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
         table.writerows((bad.path, bad.reason) for bad in files)
 
 
-def write_cases(recognizer: Recognizer, splits: DataSplits, features: Features, path: Path) -> None:
-    """Writes the training image nearest to each case, and how many images the case stands for."""
+def write_cases(
+    recognizer: Recognizer,
+    splits: DataSplits,
+    features: Features,
+    held: Int[Tensor, "c k"],
+    path: Path,
+) -> None:
+    """Writes the training image nearest to each case, and how many images the case stands for.
+
+    The features are those that the head sees, centred.
+    """
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
-    with torch.no_grad():
-        rows = normalised(recognizer.model.centring(features.rows))
-    nearest, similarity = nearest_rows(head.centroids, rows, features.labels)
+    nearest, similarity = nearest_rows(
+        head.centroids.cpu(), normalised(features.rows), features.labels
+    )
     with whole_file(path) as unfinished, _table(unfinished) as file:
         table = csv.writer(file)
         table.writerow(["case", "file", "similarity", "images"])
@@ -54,7 +64,7 @@ def write_cases(recognizer: Recognizer, splits: DataSplits, features: Features, 
                     recognizer.case_name(label, subcentroid),
                     splits.listing[int(features.ids[row])],
                     round(float(similarity[label, subcentroid]), 6),
-                    int(head.held[label, subcentroid]),
+                    int(held[label, subcentroid]),
                 ]
             )
 

@@ -49,6 +49,20 @@ class Recipe(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _start_comes_in_the_run(self) -> Self:
+        epoch, epochs = self.head.start_epoch, self.training.epochs
+        if epoch and self.head.start != "data":
+            raise ValueError(
+                f"head.start_epoch is {epoch}, which is for head.start data; head.start is "
+                f"{self.head.start}"
+            )
+        if epoch >= epochs:
+            raise ValueError(
+                f"head.start_epoch is {epoch} and training.epochs {epochs}; it must be less"
+            )
+        return self
+
     @classmethod
     def from_tree(cls, tree: object, *, where: str = "The recipe") -> "Recipe":
         """A recipe from nested mappings; what is wrong is told with its place."""

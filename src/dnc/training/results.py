@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dnc.centroids import Fidelity, SubCentroidHead
 from dnc.data import BadFile, DataSplits, Images, open_data
 from dnc.errors import InvalidData
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
 from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
+from dnc.training.features import features_of
 from dnc.training.history import Row
+from dnc.training.listing import write_cases
 from dnc.training.recipe import Recipe
 
 RESULTS = "results.json"
@@ -88,19 +91,24 @@ def was_trained_on(recognizer: Recognizer, images: Images) -> bool:
     return isinstance(known, dict) and known.get("fingerprint") == images.fingerprint()
 
 
-def kept_results(
-    folder: Path,
-    recipe: Recipe,
-    sets: dict[str, Images],
-    *,
-    device: str,
-    on_bad_file: Callable[[BadFile], None],
-) -> tuple[Result, ...]:
-    """Keeps the best checkpoint, or the last where nothing was validated, and evaluates it."""
+def kept_model(folder: Path, *, device: str) -> Recognizer:
+    """Keeps the best checkpoint, or the last where nothing was validated."""
     restore_folder(folder / BEST)
     chosen = folder / (BEST if (folder / BEST).is_dir() else LAST)
     recognizer = load(chosen, device=device)
     save(recognizer, folder / MODEL)  # so that it is there if the evaluation is interrupted
+    return recognizer
+
+
+def evaluated(
+    recognizer: Recognizer,
+    folder: Path,
+    recipe: Recipe,
+    sets: dict[str, Images],
+    *,
+    on_bad_file: Callable[[BadFile], None],
+) -> tuple[Result, ...]:
+    """Evaluates the model of a run and keeps its figures with it."""
     results: list[Result] = []
     for name, images in sets.items():
         evaluation = evaluate(
@@ -117,11 +125,37 @@ def kept_results(
     return tuple(results)
 
 
+def fidelity_of_cases(
+    recognizer: Recognizer, splits: DataSplits, folder: Path, *, workers: int | None
+) -> dict[str, float]:
+    """Looks at all training images once more: writes the cases, and says how true they are."""
+    head = recognizer.model.head
+    if not isinstance(head, SubCentroidHead):
+        return {}
+    assert splits.train is not None
+    features = features_of(
+        recognizer.model, splits.train, recognizer.preprocessing, cache=None, workers=workers
+    )
+    found = Fidelity.of(head, features.rows, features.labels)
+    write_cases(recognizer, splits, features, found.held, folder / "cases.csv")
+    cosines = found.cosine_to_mean[found.held > 0]
+    return {
+        "cosine_to_mean": float(cosines.mean()),
+        "least_cosine_to_mean": float(cosines.min()),
+        "agreement": found.agreement,
+    }
+
+
 def write_results(
-    folder: Path, results: Sequence[Result], rows: Sequence[Row], recipe: Recipe
+    folder: Path,
+    results: Sequence[Result],
+    rows: Sequence[Row],
+    recipe: Recipe,
+    fidelity: dict[str, float],
 ) -> None:
     """Writes the figures of a run that is finished; the last thing that a run does."""
     last = rows[-1]
+    known = {name: getattr(last, name) for name in HEALTH if getattr(last, name) is not None}
     by_images = {result.images: _figures(result.evaluation) for result in results}
     images_per_step = recipe.training.batch_size * recipe.training.accumulate
     images_per_second = statistics.fmean(row.images_per_second for row in rows)
@@ -130,7 +164,7 @@ def write_results(
         "steps": last.step,
         "seconds": last.seconds,
         "seconds_per_step": images_per_step / max(images_per_second, 1e-9),
-        "health": {name: getattr(last, name) for name in HEALTH if getattr(last, name) is not None},
+        "health": {**known, **fidelity},
     }
     with whole_file(folder / RESULTS) as unfinished:
         unfinished.write_text(json.dumps(tree, indent=1, allow_nan=False), encoding="utf-8")

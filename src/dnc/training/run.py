@@ -1,7 +1,6 @@
 """`dnc train`: from a recipe and images to a trained, evaluated, portable model."""
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +25,15 @@ from dnc.training.loading import RunData
 from dnc.training.module import TrainingModule
 from dnc.training.progress import RunProgress
 from dnc.training.recipe import Recipe
-from dnc.training.results import Result, evaluation_sets, kept_results, write_results
-from dnc.training.starting import start_from_images_
+from dnc.training.results import (
+    Result,
+    evaluated,
+    evaluation_sets,
+    fidelity_of_cases,
+    kept_model,
+    write_results,
+)
+from dnc.training.starting import StartFromData
 
 RECIPE = "recipe.yaml"
 
@@ -77,8 +83,6 @@ def train(
     if resumed:
         _require_same_data(splits, last)
     recognizer = resumed_recognizer(recipe, last) if resumed else new_recognizer(recipe, splits)
-    if not resumed and recipe.head.start == "data":
-        _start_from_data(recognizer, splits, recipe)
     assert recognizer.network is not None
     recipe = recipe_in_truth(recipe, recognizer.network)
     sets = evaluation_sets(recipe, splits, recognizer)
@@ -86,9 +90,10 @@ def train(
     module = TrainingModule(recognizer, recipe)
     history = History(folder, warn=lambda text: console.print(f"Warning: {text}", style="yellow"))
     with _quiet_engine():
-        trainer = _trainer(
-            recipe, folder, [history, RunProgress(console, history), SetAside(folder, data)]
-        )
+        callbacks = [history, RunProgress(console, history), SetAside(folder, data)]
+        if recipe.head.start == "data":
+            callbacks.append(StartFromData(recipe, splits))
+        trainer = _trainer(recipe, folder, callbacks)
         if first:
             folder.mkdir(parents=True, exist_ok=True)
             recipe.write(folder / RECIPE)
@@ -98,11 +103,12 @@ def train(
     if not trainer.is_global_zero:
         return None
     found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder, trainer.world_size)]
-    device = str(trainer.strategy.root_device)
-    results = kept_results(folder, recipe, sets, device=device, on_bad_file=found.append)
+    recognizer = kept_model(folder, device=str(trainer.strategy.root_device))
+    results = evaluated(recognizer, folder, recipe, sets, on_bad_file=found.append)
+    fidelity = fidelity_of_cases(recognizer, splits, folder, workers=recipe.data.workers)
     set_aside = tuple(dict.fromkeys(found))
     write_set_aside(set_aside, folder / "set-aside.csv")
-    write_results(folder, results, history.rows, recipe)
+    write_results(folder, results, history.rows, recipe, fidelity)
     return RunReport(folder, results, set_aside)
 
 
@@ -126,19 +132,6 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
     for bad in splits.set_aside:
         console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
     return splits
-
-
-def _start_from_data(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> None:
-    """Sub-centroids begin where the network sees the classes; every process finds the same."""
-    assert splits.train is not None
-    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if _on_gpus(recipe) else "cpu"
-    start_from_images_(
-        recognizer.model.to(device),
-        splits.train,
-        recognizer.preprocessing,
-        workers=recipe.data.workers,
-    )
-    recognizer.model.cpu()
 
 
 def _require_path(recipe: Recipe) -> None:

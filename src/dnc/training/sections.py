@@ -97,11 +97,13 @@ class Head(Section):
     """The sub-centroids."""
 
     subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
-    start: Literal["random", "close", "data"] = Field(
+    start: Literal["random", "orthogonal", "close", "data"] = Field(
         "random",
-        description="random directions; those of a class close together and classes at right "
-        "angles; or clusters of the training images as a pretrained or continued network sees "
-        "them before it is trained",
+        description="random directions; all at right angles; classes at right angles and those of "
+        "a class close together; or clusters of the training images as the network sees them",
+    )
+    start_epoch: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        0, description="of start data: epochs before it; until then sub-centroids are close"
     )
     momentum: Share | Literal["auto"] = Field(
         0.999,
@@ -129,8 +131,9 @@ class Head(Section):
     def settings(self, batch_size: int) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        if self.start == "data":  # what comes before does not matter
-            values["start"] = "random"
+        del values["start_epoch"]
+        if self.start == "data":
+            values["start"] = "close"
         if self.momentum == "auto":  # known once the length of the run is
             values["momentum"] = HeadSettings.momentum
         return HeadSettings(memory_rows=values.pop("memory_batches") * batch_size, **values)

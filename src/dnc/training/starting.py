@@ -1,21 +1,47 @@
 """Sub-centroids that begin as clusters of features, found to convergence."""
 
 import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch import nn
 
 from dnc.centroids import SubCentroidHead
 from dnc.centroids.segments import Bags
 from dnc.centroids.update import cluster_means
-from dnc.data import Images, Preprocessing
+from dnc.data import DataSplits, Images, Preprocessing
 from dnc.data.splitting import at_most_per_class
 from dnc.errors import InvalidData
 from dnc.estimator import NearestSubCentroids
 from dnc.models import Classifier, Whitening
+from dnc.recognition import Recognizer
 from dnc.training.features import Features, features_of
+from dnc.training.recipe import Recipe
 
 # Clusters of a class are clear from this many images for each sub-centroid.
 IMAGES_PER_SUBCENTROID = 50
+
+
+class StartFromData(Callback):
+    """Lets the sub-centroids of a run begin where the network sees the classes.
+
+    Every process looks at the same images and finds the same.
+    """
+
+    def __init__(self, recipe: Recipe, splits: DataSplits) -> None:
+        self.recipe = recipe
+        self.splits = splits
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begins, in the epoch that the recipe names."""
+        if trainer.current_epoch == self.recipe.head.start_epoch:
+            assert self.splits.train is not None
+            recognizer: Recognizer = pl_module.recognizer  # type: ignore[assignment]
+            start_from_images_(
+                recognizer.model,
+                self.splits.train,
+                recognizer.preprocessing,
+                workers=self.recipe.data.workers,
+            )
 
 
 def start_from_images_(
