@@ -142,18 +142,31 @@ def test_steps_before_the_run_are_refused():
         learning_rate_factor(-1, **GOOD)
 
 
-@pytest.mark.parametrize("steps", [900, 9_000, 90_000])
-def test_two_percent_of_the_start_of_a_subcentroid_are_left_whatever_the_length(steps):
-    momentum = subcentroid_momentum(steps, classes=10, rows=128)
-    assert momentum**steps == pytest.approx(0.0183, rel=0.02)
+def left_of_start(steps, updates_per_step=1.0, **run):
+    """What is left of each part of a run in a sub-centroid at its end, the start being the first."""
+    moves = [1 - subcentroid_momentum(step, steps=steps, **run) for step in range(steps)]
+    left = np.cumprod([1 - updates_per_step * move for move in reversed(moves)])[::-1]
+    return np.array([*left, 1.0])
+
+
+@pytest.mark.parametrize("steps", [100, 936, 9_360, 100_000])
+def test_a_subcentroid_is_of_the_end_of_the_run_whatever_its_length(steps):
+    left = left_of_start(steps, classes=10, rows=128)
+    assert left[0] == pytest.approx(0.0149, rel=0.2)
+    assert 0.4 < left[round(0.95 * steps)] < 0.6
+    assert left[round(0.6 * steps)] < 0.05
 
 
 def test_a_class_that_is_seldom_seen_moves_faster_when_it_is():
-    momentum = subcentroid_momentum(100_000, classes=1000, rows=128)
-    updates = 100_000 * (1 - (1 - 1 / 1000) ** 128)
-    assert momentum**updates == pytest.approx(0.0183, rel=0.02)
+    often = 1 - (1 - 1 / 1000) ** 128
+    left = left_of_start(100_000, often, classes=1000, rows=128)
+    assert left[0] == pytest.approx(0.0149, rel=0.02)
 
 
-def test_short_runs_have_a_momentum_too():
-    assert subcentroid_momentum(1, classes=10, rows=128) == 0
-    assert subcentroid_momentum(40, classes=2, rows=32) == pytest.approx(0.9)
+def test_the_momentum_never_grows_and_short_runs_have_one_too():
+    for steps in (1, 2, 7, 100):
+        momenta = [
+            subcentroid_momentum(step, steps=steps, classes=4, rows=9) for step in range(steps)
+        ]
+        assert momenta == sorted(momenta, reverse=True)
+        assert all(0 <= momentum < 1 for momentum in momenta)

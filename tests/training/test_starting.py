@@ -121,7 +121,11 @@ def test_a_momentum_by_the_length_of_the_run_is_that_of_the_schedule(tmp_path):
     recipe = small_recipe("training.epochs=2", "head.momentum=auto", "head.start=close")
     train(recipe, tmp_path / "run", console=QUIET)
     head = dnc.load(tmp_path / "run").model.head
-    assert head.momentum == subcentroid_momentum(2 * 7, classes=10, rows=32)
+    # What is kept is the best epoch, with the momentum of its last step.
+    after = (
+        subcentroid_momentum(epoch * 7 - 1, steps=2 * 7, classes=10, rows=32) for epoch in (1, 2)
+    )
+    assert head.momentum in after
 
 
 def test_the_softmax_counterpart_has_the_same_centring(tmp_path):

@@ -109,16 +109,6 @@ class TrainingModule(LightningModule):
             self._set_random_state(self.resumed_from["random_states"])
             self.resumed_from = None
 
-    def on_train_start(self) -> None:
-        """Lets the sub-centroids move as fast as the length of the run asks for."""
-        head = self.model.head
-        if isinstance(head, SubCentroidHead) and self.recipe.head.momentum == "auto":
-            head.momentum = subcentroid_momentum(
-                int(self.trainer.estimated_stepping_batches),
-                classes=head.classes,
-                rows=self.recipe.training.batch_size * self.recipe.training.accumulate,
-            )
-
     def on_train_epoch_start(self) -> None:
         """Leaves the batch norms of the network as they came, if the recipe says so."""
         if self.recipe.model.fixed_norms:
@@ -143,6 +133,8 @@ class TrainingModule(LightningModule):
             return
         head = self.model.head
         if isinstance(head, SubCentroidHead):
+            if self.recipe.head.momentum == "auto":
+                head.momentum = self._momentum(head.classes)
             head.absorb(*self._waiting_rows(head))
         self.waiting.clear()
         if self.averaged is not None:
@@ -216,6 +208,16 @@ class TrainingModule(LightningModule):
             return torch.zeros(0, head.dim, device=self.device), none, none
         features, labels, ids = zip(*self.waiting, strict=True)
         return torch.cat(features), torch.cat(labels), torch.cat(ids)
+
+    def _momentum(self, classes: int) -> float:
+        """As fast as the length of the run asks for; the optimizer has taken its step already."""
+        training = self.recipe.training
+        return subcentroid_momentum(
+            self.trainer.global_step - 1,
+            steps=int(self.trainer.estimated_stepping_batches),
+            classes=classes,
+            rows=training.batch_size * training.accumulate,
+        )
 
     def _step_was_taken(self, batch_index: int) -> bool:
         last = batch_index + 1 == self.trainer.num_training_batches

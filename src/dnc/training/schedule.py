@@ -1,4 +1,4 @@
-"""The learning rate over a run, as a factor of its highest value."""
+"""What changes over a run: the learning rate, and how fast sub-centroids move."""
 
 import math
 from collections.abc import Sequence
@@ -9,24 +9,29 @@ from dnc.errors import InvalidSetting
 Kind = Literal["constant", "step", "polynomial", "cosine"]
 
 
-# At the end of a run exp(-4), 2 percent, of the start of a sub-centroid are left.
-LENGTHS = 4.0
+# Sub-centroids are renewed once in a run at the pace of its first part. From SETTLING on the pace
+# grows evenly; at the end the last seventeenth of the run would renew them.
+SLOW, FAST, SETTLING = 1.0, 17.0, 0.6
 
 
-def subcentroid_momentum(steps: int, *, classes: int, rows: int) -> float:
-    """The momentum with which sub-centroids are means of data at the end, whatever the length.
+def subcentroid_momentum(step: int, *, steps: int, classes: int, rows: int) -> float:
+    """The momentum of an update with which sub-centroids are means of data at the end of a run.
 
-    A sub-centroid that keeps a share of `1 - 4 / updates` in each update has `exp(-4)` of its start
-    left after all of them; 63 percent of it come from the last quarter of the run.
+    Slow while the network learns, so that it has something to learn by; fast at the end, when the
+    learning rate is low and features hardly move. Whatever the length of the run, 1.5 percent of
+    the start are left, and half of a sub-centroid comes from the last 5 percent of the run.
 
     Args:
+        step: optimizer steps before this one.
         steps: optimizer steps of the whole run.
         classes: number of classes; a class moves in the steps in which it is seen.
         rows: rows of a step.
 
     """
     seen = -math.expm1(rows * math.log1p(-1 / classes)) if classes > 1 else 1.0
-    return max(0.0, 1 - LENGTHS / max(steps * seen, 1.0))
+    settled = max(0.0, (min((step + 1) / steps, 1.0) - SETTLING) / (1 - SETTLING))
+    renewals = SLOW + (FAST - SLOW) * settled
+    return max(0.0, 1 - renewals / (steps * seen))
 
 
 def learning_rate_factor(
