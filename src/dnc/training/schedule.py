@@ -29,9 +29,9 @@ def subcentroid_momentum(step: int, *, steps: int, classes: int, rows: int) -> f
 
     """
     seen = -math.expm1(rows * math.log1p(-1 / classes)) if classes > 1 else 1.0
-    settled = max(0.0, (min((step + 1) / steps, 1.0) - SETTLING) / (1 - SETTLING))
-    renewals = SLOW + (FAST - SLOW) * settled
-    return max(0.0, 1 - renewals / (steps * seen))
+    progress = min((step + 0.5) / steps, 1.0)
+    renewals = SLOW + (FAST - SLOW) * max(0.0, progress - SETTLING) / (1 - SETTLING)
+    return math.exp(-renewals / (steps * seen))
 
 
 def learning_rate_factor(
