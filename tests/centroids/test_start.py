@@ -5,6 +5,7 @@ from dnc.centroids import (
     SubCentroidHead,
     close_directions,
     orthogonal_directions,
+    positive_directions,
     random_directions,
 )
 from dnc.centroids.start import SPREAD
@@ -14,7 +15,9 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("start", [random_directions, orthogonal_directions, close_directions])
+@pytest.mark.parametrize(
+    "start", [random_directions, orthogonal_directions, close_directions, positive_directions]
+)
 @pytest.mark.parametrize("k", [1, 4])
 @pytest.mark.parametrize("classes", [1, 3, 50])
 def test_a_start_is_of_length_one_and_follows_the_generator(start, k, classes):
@@ -22,11 +25,13 @@ def test_a_start_is_of_length_one_and_follows_the_generator(start, k, classes):
     assert directions.shape == (classes, k, 20)
     torch.testing.assert_close(directions.norm(dim=-1), torch.ones(classes, k))
     assert torch.equal(directions, start(classes, k, 20, generator=generator()))
-    assert not torch.equal(directions, start(classes, k, 20, generator=generator(1)))
+    if classes * k > 1:  # one class alone has all dimensions
+        assert not torch.equal(directions, start(classes, k, 20, generator=generator(1)))
 
 
-def test_classes_that_start_close_are_at_right_angles():
-    directions = close_directions(12, 1, 20, generator=generator())[:, 0]
+@pytest.mark.parametrize("start", [close_directions, positive_directions])
+def test_classes_that_start_close_are_at_right_angles(start):
+    directions = start(12, 1, 20, generator=generator())[:, 0]
     torch.testing.assert_close(directions @ directions.T, torch.eye(12), atol=1e-5, rtol=0)
 
 
@@ -43,8 +48,20 @@ def test_subcentroids_that_start_orthogonal_are_at_right_angles_as_far_as_there_
         torch.testing.assert_close(block @ block.T, torch.eye(len(block)), atol=1e-5, rtol=0)
 
 
-def test_subcentroids_that_start_close_are_nearer_to_each_other_than_to_any_class():
-    directions = close_directions(10, 4, 64, generator=generator())
+@pytest.mark.parametrize(("classes", "k"), [(3, 4), (12, 1), (50, 2), (500, 1)])
+def test_a_positive_start_can_be_reached_behind_a_rectifier(classes, k):
+    directions = positive_directions(classes, k, 12, generator=generator())
+    assert (directions >= 0).all()
+    # No dimension is favoured, and no two classes are the same.
+    used = (directions[:, 0] > 0.2).sum(dim=0)
+    assert used.max() - used.min() <= max(1, 0.2 * used.max())
+    if classes < 100:
+        assert len(directions[:, 0].unique(dim=0)) == classes
+
+
+@pytest.mark.parametrize("start", [close_directions, positive_directions])
+def test_subcentroids_that_start_close_are_nearer_to_each_other_than_to_any_class(start):
+    directions = start(10, 4, 64, generator=generator())
     within = torch.einsum("ckd,cld->ckl", directions, directions)
     assert within.min() > 1 / (1 + SPREAD**2) - 0.1
     others = torch.einsum("ckd,bld->cbkl", directions, directions)

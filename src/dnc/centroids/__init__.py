@@ -15,7 +15,13 @@ from dnc.centroids.similarity import (
     similarity_to_own_class,
     soft_class_scores,
 )
-from dnc.centroids.start import Start, close_directions, orthogonal_directions, random_directions
+from dnc.centroids.start import (
+    Start,
+    close_directions,
+    orthogonal_directions,
+    positive_directions,
+    random_directions,
+)
 
 __all__ = [
     "Assign",
@@ -33,6 +39,7 @@ __all__ = [
     "kmeans",
     "normalised",
     "orthogonal_directions",
+    "positive_directions",
     "random_directions",
     "similarities",
     "similarity_to_own_class",

@@ -14,6 +14,9 @@ Start = Callable[..., Float[Tensor, "c k d"]]
 # How far the sub-centroids of a class begin from their common direction, which has length 1.
 SPREAD = 0.3
 
+# Dimensions of each class where there are more classes than dimensions.
+SHARED = 8
+
 
 def random_directions(
     classes: int, subcentroids: int, dim: int, *, generator: torch.Generator | None = None
@@ -41,6 +44,25 @@ def close_directions(
     if subcentroids == 1:
         return of_class
     apart = random_directions(classes, subcentroids, dim, generator=generator)
+    return normalised(of_class + SPREAD * apart)
+
+
+def positive_directions(
+    classes: int, subcentroids: int, dim: int, *, generator: torch.Generator | None = None
+) -> Float[Tensor, "c k d"]:
+    """Like `close_directions`, of numbers of which none is negative.
+
+    Features behind a rectifier are such, and can reach no other direction. Each class has
+    dimensions of its own; with more classes than dimensions some are shared.
+    """
+    of_each = dim // classes or min(dim, SHARED)
+    needed = -(-classes * of_each // dim)
+    order = torch.cat([torch.randperm(dim, generator=generator) for _ in range(needed)])
+    own = order[: classes * of_each].view(classes, of_each)
+    of_class = normalised(torch.zeros(classes, dim).scatter_(1, own, 1.0))[:, None]
+    if subcentroids == 1:
+        return of_class
+    apart = normalised(torch.rand(classes, subcentroids, dim, generator=generator))
     return normalised(of_class + SPREAD * apart)
 
 

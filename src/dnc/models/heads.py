@@ -15,6 +15,7 @@ from dnc.centroids import (
     close_directions,
     kmeans,
     orthogonal_directions,
+    positive_directions,
     random_directions,
     sinkhorn,
     soft_class_scores,
@@ -28,6 +29,7 @@ STARTS: dict[str, Start] = {
     "random": random_directions,
     "orthogonal": orthogonal_directions,
     "close": close_directions,
+    "positive": positive_directions,
 }
 SCORES: dict[str, Scores] = {"nearest": class_scores, "soft": soft_class_scores}
 RULES: dict[str, Assign] = {"sinkhorn": sinkhorn, "kmeans": kmeans}

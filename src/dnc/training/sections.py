@@ -97,13 +97,14 @@ class Head(Section):
     """The sub-centroids."""
 
     subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
-    start: Literal["random", "orthogonal", "close", "data"] = Field(
+    start: Literal["random", "orthogonal", "close", "positive", "data"] = Field(
         "random",
         description="random directions; all at right angles; classes at right angles and those of "
-        "a class close together; or clusters of the training images as the network sees them",
+        "a class close together; the same without negative numbers, as features behind a rectifier "
+        "are; or clusters of the training images as the network sees them",
     )
     start_epoch: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        0, description="of start data: epochs before it; until then sub-centroids are close"
+        0, description="of start data: epochs before it; until then the start is positive"
     )
     momentum: Share | Literal["auto"] = Field(
         0.999,
@@ -133,7 +134,7 @@ class Head(Section):
         values = {name: getattr(self, name) for name in type(self).model_fields}
         del values["start_epoch"]
         if self.start == "data":
-            values["start"] = "close"
+            values["start"] = "positive"
         if self.momentum == "auto":  # known once the length of the run is
             values["momentum"] = HeadSettings.momentum
         return HeadSettings(memory_rows=values.pop("memory_batches") * batch_size, **values)
