@@ -10,6 +10,8 @@ from dnc.centroids import (
 )
 from dnc.centroids.start import SPREAD
 
+STARTS = [random_directions, orthogonal_directions, close_directions, positive_directions]
+
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
