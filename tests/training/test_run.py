@@ -114,7 +114,7 @@ def test_a_run_killed_in_its_third_epoch_and_resumed_ends_in_the_same_bits(tmp_p
 def test_a_run_leaves_all_that_was_promised(whole_run):
     folder, report = whole_run
     for name in (
-        *("recipe.yaml", "files.csv", "metrics.csv", "curves.png", "cases.csv"),
+        *("recipe.yaml", "files.csv", "metrics.csv", "curves.png", "cases.csv", "cases.png"),
         *("checkpoints/best/model.json", "checkpoints/last/training.safetensors"),
         *("model/model.safetensors", "evaluation/test/evaluation.json"),
         *("evaluation/test/confusion.png", "evaluation/test/classes.csv"),

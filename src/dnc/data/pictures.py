@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -29,6 +30,15 @@ _FAMILIES = (
 )
 
 
+@dataclass(frozen=True)
+class Strip:
+    """A row of a picture: some images of a data set with a name and what is known of them."""
+
+    name: str
+    note: str
+    positions: Sequence[int]
+
+
 def samples_figure(images: Images, *, seed: int = 0) -> Figure:
     """A row of images for each class, chosen by the seed; of many classes a dozen."""
     rng = np.random.default_rng(seed)
@@ -37,29 +47,37 @@ def samples_figure(images: Images, *, seed: int = 0) -> Figure:
     shown = present
     if len(present) > MOST_CLASSES:
         shown = np.sort(rng.choice(present, MOST_CLASSES, replace=False))
-    columns = int(min(COLUMNS, counts[shown].max(initial=1)))
-    names = [drawable(_shortened(images.classes[label])) for label in shown]
+    strips = []
+    for label in shown:
+        own = np.flatnonzero(images.labels == label)
+        chosen = np.sort(rng.choice(own, min(COLUMNS, len(own)), replace=False))
+        strips.append(Strip(images.classes[label], f"{counts[label]:,}", chosen.tolist()))
     title = f"{len(images):,} images of {len(present):,} classes"
     if len(shown) < len(present):
         title += f"; {len(shown)} of the classes, chosen at random"
-    figure, grid = _empty_grid(names, columns, title)
-    for axes, label, name in zip(grid, shown, names, strict=True):
-        own = np.flatnonzero(images.labels == label)
-        chosen = np.sort(rng.choice(own, min(columns, len(own)), replace=False))
-        for ax, position in zip(axes, chosen, strict=False):
-            _show(ax, images, int(position))
+    return strips_figure(images, strips, title)
+
+
+def strips_figure(images: Images, strips: Sequence[Strip], title: str) -> Figure:
+    """Rows of images, each with its name and note beside it."""
+    columns = max((len(strip.positions) for strip in strips), default=1)
+    names = [drawable(_shortened(strip.name)) for strip in strips]
+    figure, grid = _empty_grid(names, [strip.note for strip in strips], columns, title)
+    for axes, strip, name in zip(grid, strips, names, strict=True):
+        for ax, position in zip(axes, strip.positions, strict=False):
+            _show(ax, images, position)
         _note(axes[0], (-0.1, 0.6), name, colour=INK, size=9)
-        _note(axes[0], (-0.1, 0.28), f"{counts[label]:,}", colour=FAINT, size=7.5)
+        _note(axes[0], (-0.1, 0.28), strip.note, colour=FAINT, size=7.5)
     return figure
 
 
 def _empty_grid(
-    names: Sequence[str], columns: int, title: str
+    names: Sequence[str], notes: Sequence[str], columns: int, title: str
 ) -> tuple[Figure, NDArray[np.object_]]:
     """A figure with a place for each image, and as much room on the left as the names need."""
     cell, above = 0.8, 0.35
-    letters = max((sum(1 + _is_wide(sign) for sign in name) for name in names), default=0)
-    beside = max(0.085 * letters, 0.4) + 0.2
+    beside = max([0.4, *(0.085 * _width(name) for name in names), *(0.07 * len(n) for n in notes)])
+    beside += 0.2
     # The title may need more room than the images of a class with a single one.
     width = max(beside + cell * columns, 0.075 * len(title) + 0.3)
     height = above + cell * max(len(names), 1)
@@ -137,8 +155,9 @@ def _thumbnail(image: Image.Image) -> NDArray[np.uint8]:
     return middle_square(image, plain)
 
 
-def _is_wide(sign: str) -> bool:
-    return unicodedata.east_asian_width(sign) in "WF"
+def _width(name: str) -> int:
+    """Width in letters, of which some are twice as wide."""
+    return sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in name)
 
 
 def _square(image: Image.Image) -> Image.Image:

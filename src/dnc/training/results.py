@@ -14,6 +14,7 @@ from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
 from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
 from dnc.training.features import features_of
+from dnc.training.gallery import gallery_figure
 from dnc.training.history import Row
 from dnc.training.listing import write_cases
 from dnc.training.recipe import Recipe
@@ -138,6 +139,9 @@ def fidelity_of_cases(
     )
     found = Fidelity.of(head, features.rows, features.labels)
     write_cases(recognizer, splits, features, found.held, folder / "cases.csv")
+    with whole_file(folder / "cases.png") as unfinished:
+        figure = gallery_figure(recognizer, splits.train, features, found)
+        figure.savefig(unfinished, dpi=110, format="png")
     cosines = found.cosine_to_mean[found.held > 0]
     return {
         "cosine_to_mean": float(cosines.mean()),
