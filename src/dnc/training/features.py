@@ -21,7 +21,7 @@ class Features:
     """Features of images as a frozen network gives them.
 
     Attributes:
-        rows: before they are centred, unless it is said otherwise.
+        rows: as the model gives them, centred if it centres them.
         labels: class of each.
         ids: which image each is of.
         bad_files: images that could not be read.
