@@ -58,3 +58,16 @@ def test_looking_moves_nothing():
     before = {name: value.clone() for name, value in head.state_dict().items()}
     Fidelity.of(head, features, labels)
     assert all(torch.equal(before[name], value) for name, value in head.state_dict().items())
+
+
+def test_rows_that_a_head_leaves_out_do_not_count():
+    features, labels = grouped_rows()
+    head = trained_head(features, labels, subcentroids=1, momentum=0, only_correct=True)
+    head.eval()
+    right = head(features).argmax(dim=1) == labels
+    assert 0 < right.sum() < len(labels)
+    found = Fidelity.of(head, features, labels)
+    assert found.held[:, 0].tolist() == [int((right & (labels == c)).sum()) for c in range(3)]
+    expected = torch.stack([normalised(features)[right & (labels == c)].mean(0) for c in range(3)])
+    cosine = cosine_similarity(expected, head.centroids[:, 0])
+    torch.testing.assert_close(found.cosine_to_mean[:, 0], cosine)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dnc.centroids.head import SubCentroidHead
 from dnc.centroids.segments import Bags
-from dnc.centroids.similarity import normalised, similarity_to_own_class
+from dnc.centroids.similarity import similarity_to_own_class
 from dnc.centroids.update import cluster_means, directions
 
 
@@ -33,7 +33,7 @@ class Fidelity:
     def of(
         cls, head: SubCentroidHead, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"]
     ) -> "Fidelity":
-        """Clusters rows once by the head's own rule, moves nothing, and compares.
+        """Clusters rows that the head would absorb by its own rule, moves nothing, and compares.
 
         Args:
             head: whose sub-centroids are looked at.
@@ -42,8 +42,8 @@ class Fidelity:
 
         """
         p = head.centroids
-        rows = head.labelled_rows(features.to(p.device), labels.to(p.device))
-        x = normalised(rows.features.to(p.dtype))
+        rows = head.absorbable(features.to(p.device), labels.to(p.device))
+        x = rows.features
         own = similarity_to_own_class(x, rows.labels, p)
         assigned = head.rule(own, rows.labels, classes=head.classes, valid=head.valid)
         clusters = Bags.of_clusters(rows.labels, assigned, *p.shape[:2])

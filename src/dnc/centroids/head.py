@@ -189,7 +189,7 @@ class SubCentroidHead(nn.Module):
 
         """
         with self._full_precision():
-            rows = self._rows_of_own_share(lambda: self._absorbable(features, labels, ids))
+            rows = self._rows_of_own_share(lambda: self.absorbable(features, labels, ids))
             if rows is None:
                 return
             self.divide()
@@ -255,6 +255,14 @@ class SubCentroidHead(nn.Module):
             ignore_index=self.ignore_index,
         )
 
+    def absorbable(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
+        """Checked and normalised rows; if asked for, those that training scores would get right."""
+        rows = self.labelled_rows(features, labels, ids)
+        if self.only_correct:
+            nearest = nearest_cases(normalised(rows.features), self.centroids, self.valid)
+            rows = rows.where(nearest.label == rows.labels)
+        return self._normalised(rows)
+
     @torch.no_grad()
     def health(self, *, idle_limit: int = 100) -> Health:
         """Whether sub-centroids have collapsed, died or gone stale.
@@ -285,14 +293,6 @@ class SubCentroidHead(nn.Module):
 
     def _normalised(self, rows: Rows) -> Rows:
         return replace(rows, features=normalised(rows.features).to(self.centroids.dtype))
-
-    def _absorbable(self, features: Tensor, labels: Tensor, ids: Tensor | None) -> Rows:
-        """Checked and normalised rows; if asked for, those that training scores would get right."""
-        rows = self.labelled_rows(features, labels, ids)
-        if self.only_correct:
-            nearest = nearest_cases(normalised(rows.features), self.centroids, self.valid)
-            rows = rows.where(nearest.label == rows.labels)
-        return self._normalised(rows)
 
     def _rows_of_own_share(self, rows: Callable[[], Rows]) -> Rows | None:
         return exchange.rows_of_own_share(rows, classes=self.classes, device=self.centroids.device)
