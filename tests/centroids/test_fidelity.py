@@ -71,3 +71,18 @@ def test_rows_that_a_head_leaves_out_do_not_count():
     expected = torch.stack([normalised(features)[right & (labels == c)].mean(0) for c in range(3)])
     cosine = cosine_similarity(expected, head.centroids[:, 0])
     torch.testing.assert_close(found.cosine_to_mean[:, 0], cosine)
+
+
+def test_the_rival_of_a_case_is_the_nearest_one_of_another_class():
+    features, labels = grouped_rows()
+    head = trained_head(features, labels, subcentroids=[3, 1, 2])
+    found = Fidelity.of(head, features, labels).rival_cosine
+    p = head.centroids
+    for label, k in head.valid.nonzero().tolist():
+        others = [
+            float(p[label, k] @ p[other, j])
+            for other, j in head.valid.nonzero().tolist()
+            if other != label
+        ]
+        assert float(found[label, k]) == pytest.approx(max(others), abs=1e-6)
+    assert found.isnan().sum() == 3

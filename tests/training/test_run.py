@@ -128,7 +128,9 @@ def test_a_run_leaves_all_that_was_promised(whole_run):
     rows = rows_of(folder / "metrics.csv")
     assert figures["steps"] == int(rows[-1]["step"])
     assert figures["health"]["pairwise_cosine"] == pytest.approx(float(rows[-1]["pairwise_cosine"]))
-    assert {"cosine_to_mean", "least_cosine_to_mean", "agreement"} <= figures["health"].keys()
+    assert {"cosine_to_mean", "least_cosine_to_mean", "agreement", "rival_cosine"} <= figures[
+        "health"
+    ].keys()
     notes = dnc.load(folder).notes
     assert notes["results"]["test"] == report.results[0].evaluation.top1
     assert notes["recipe"]["training"]["epochs"] == 3

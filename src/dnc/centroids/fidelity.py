@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dnc.centroids.decision import nearest_cases
 from dnc.centroids.head import SubCentroidHead
 from dnc.centroids.segments import Bags
 from dnc.centroids.similarity import similarity_to_own_class
@@ -21,12 +22,16 @@ class Fidelity:
         cosine_to_mean: cosine of each sub-centroid to the mean of these; NaN where it has none.
         agreement: share of rows that are held by the sub-centroid of their class that is nearest.
             Equal masses give a row to another one where its class has no such division.
+        rival_cosine: cosine of each sub-centroid to the nearest one of another class; a case near
+            1 stands for rows that look like another class, and decides against that one. NaN for
+            sub-centroids that never had rows.
 
     """
 
     held: Int[Tensor, "c k"]
     cosine_to_mean: Float[Tensor, "c k"]
     agreement: float
+    rival_cosine: Float[Tensor, "c k"]
 
     @classmethod
     @torch.no_grad()
@@ -54,4 +59,11 @@ class Fidelity:
             held=held,
             cosine_to_mean=(mean * p).sum(dim=-1).masked_fill(held == 0, torch.nan),
             agreement=float((nearest == assigned).double().mean()),
+            rival_cosine=rival_cosine(p, head.occupied),
         )
+
+
+def rival_cosine(p: Float[Tensor, "c k d"], occupied: Bool[Tensor, "c k"]) -> Float[Tensor, "c k"]:
+    """Cosine of each occupied sub-centroid to the nearest one of another class."""
+    cases = nearest_cases(p.flatten(0, 1), p, occupied)
+    return (cases.similarity - cases.margin).view(occupied.shape).masked_fill(~occupied, torch.nan)

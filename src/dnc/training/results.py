@@ -147,6 +147,7 @@ def fidelity_of_cases(
         "cosine_to_mean": float(cosines.mean()),
         "least_cosine_to_mean": float(cosines.min()),
         "agreement": found.agreement,
+        "rival_cosine": float(found.rival_cosine[head.occupied].mean()),
     }
 
 
