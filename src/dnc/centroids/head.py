@@ -16,7 +16,7 @@ from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
 from dnc.centroids.similarity import Scores, class_scores, normalised, similarities
-from dnc.centroids.start import Start, random_directions
+from dnc.centroids.start import Start, positive_directions
 from dnc.centroids.update import seeded
 from dnc.centroids.validation import (
     Rows,
@@ -100,9 +100,9 @@ class SubCentroidHead(nn.Module):
         iterations: int = 3,
         temperature: float = 0.1,
         training_scores: Scores = class_scores,
-        start: Start = random_directions,
+        start: Start = positive_directions,
         assign: Assign = sinkhorn,
-        only_correct: bool = False,
+        only_correct: bool = True,
         reseed_after: int | None = None,
         ignore_index: int = -100,
         generator: torch.Generator | None = None,
@@ -256,11 +256,15 @@ class SubCentroidHead(nn.Module):
         )
 
     def absorbable(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
-        """Checked and normalised rows; if asked for, those that training scores would get right."""
+        """Checked and normalised rows; if asked for, only those that are classified correctly.
+
+        Of a class that has absorbed nothing yet all rows count.
+        """
         rows = self.labelled_rows(features, labels, ids)
         if self.only_correct:
             nearest = nearest_cases(normalised(rows.features), self.centroids, self.valid)
-            rows = rows.where(nearest.label == rows.labels)
+            begun = self.occupied.any(dim=1)  # or a class that is never right would never begin
+            rows = rows.where((nearest.label == rows.labels) | ~begun[rows.labels])
         return self._normalised(rows)
 
     @torch.no_grad()

@@ -58,9 +58,9 @@ class HeadSettings:
     iterations: int = 3
     temperature: float = 0.1
     training_scores: str = "nearest"
-    start: str = "random"
+    start: str = "positive"
     assign: str = "sinkhorn"
-    only_correct: bool = False
+    only_correct: bool = True
     reseed_after: int | None = None
 
     def __post_init__(self) -> None:

@@ -98,7 +98,7 @@ class Head(Section):
 
     subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
     start: Literal["random", "orthogonal", "close", "positive", "data"] = Field(
-        "random",
+        "positive",
         description="random directions; all at right angles; classes at right angles and those of "
         "a class close together; the same without negative numbers, as features behind a rectifier "
         "are; or clusters of the training images as the network sees them",
@@ -107,7 +107,7 @@ class Head(Section):
         0, description="of start data: epochs before it; until then the start is positive"
     )
     momentum: Share | Literal["auto"] = Field(
-        0.999,
+        "auto",
         description="share that stays in an update (mu); auto: by the length of the run, so that "
         "sub-centroids are means of data at its end",
     )
@@ -124,7 +124,7 @@ class Head(Section):
         "nearest", description="in the loss a class is scored by its nearest sub-centroid, or all"
     )
     assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
-    only_correct: bool = Field(False, description="absorb only rows that are classified correctly")
+    only_correct: bool = Field(True, description="absorb only rows that are classified correctly")
     reseed_after: Count | None = Field(
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
