@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from torch import Tensor, nn
 
-from dnc.centroids import SubCentroidHead, normalised, similarities
+from dnc.centroids import SubCentroidHead, momentum_at, normalised, similarities
 from dnc.estimator import NearestSubCentroids
 from dnc.explanation.anchors import anchors
 from dnc.explanation.pictures import Case, cases_figure, decision_figure, save
@@ -70,7 +70,7 @@ def run_demo(
         torch.manual_seed(seed)
         split = digits_split(seed)
         initial = new_network().state_dict()
-        head = SubCentroidHead(DIM, CLASSES, subcentroids=4, momentum=0.9, memory_rows=1280)
+        head = SubCentroidHead(DIM, CLASSES, subcentroids=4, memory_rows=1280)
         results = []
         _warm_up(split)
         for method, classifier, stored in (
@@ -108,10 +108,7 @@ def digits_split(seed: int) -> Split:
 
 
 def new_network() -> nn.Sequential:
-    """A small convolutional network, images `(n 1 8 8)` to features `(n 64)`.
-
-    The features are centred at the end: after ReLU and pooling they all lie in one narrow cone.
-    """
+    """A small convolutional network, images `(n 1 8 8)` to features `(n 64)`."""
 
     def convolution(inputs: int, outputs: int) -> list[nn.Module]:
         layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
@@ -124,7 +121,6 @@ def new_network() -> nn.Sequential:
         *convolution(DIM, DIM),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.BatchNorm1d(DIM, affine=False),
     )
 
 
@@ -139,12 +135,12 @@ def train(
     """Trains the network under either classifier; a head absorbs the batch after each step."""
     model = nn.Sequential(network, classifier).train()
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=0.01, total_steps=epochs * split.steps_per_epoch
-    )
-    for _ in range(epochs):
+    steps = epochs * split.steps_per_epoch
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=steps)
+    for epoch in range(epochs):
         order = torch.randperm(len(split.train_images))
-        for batch in order.split(BATCH)[: split.steps_per_epoch]:
+        batches = order.split(BATCH)[: split.steps_per_epoch]
+        for step, batch in enumerate(batches, start=epoch * split.steps_per_epoch):
             labels = split.train_labels[batch]
             features = network(split.train_images[batch])
             loss = nn.functional.cross_entropy(classifier(features), labels)
@@ -153,6 +149,7 @@ def train(
             optimizer.step()
             schedule.step()
             if isinstance(classifier, SubCentroidHead):
+                classifier.momentum = momentum_at(step, steps=steps, classes=CLASSES, rows=BATCH)
                 classifier.absorb(features.detach(), labels, ids=batch)
             on_step()
 

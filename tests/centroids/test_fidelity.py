@@ -5,6 +5,9 @@ from torch.nn.functional import cosine_similarity
 from dnc import SubCentroidHead
 from dnc.centroids import Fidelity, kmeans, normalised, sinkhorn
 
+# Numbers of sub-centroids that take in all rows.
+THREE = {"subcentroids": [3, 1, 2], "only_correct": False}
+
 
 def grouped_rows(classes=3, each=24, dim=6):
     generator = torch.Generator().manual_seed(3)
@@ -22,7 +25,7 @@ def trained_head(features, labels, **settings):
 @pytest.mark.parametrize("assign", [sinkhorn, kmeans])
 def test_fidelity_is_that_of_a_loop_over_the_clusters(assign):
     features, labels = grouped_rows()
-    head = trained_head(features, labels, subcentroids=[3, 1, 2], assign=assign, momentum=0.8)
+    head = trained_head(features, labels, **THREE, assign=assign, momentum=0.8)
     found = Fidelity.of(head, features, labels)
     x, agreeing = normalised(features), 0
     for label in range(3):
@@ -45,7 +48,7 @@ def test_fidelity_is_that_of_a_loop_over_the_clusters(assign):
 
 def test_a_class_mean_is_the_mean_of_its_rows():
     features, labels = grouped_rows()
-    head = trained_head(features, labels, subcentroids=1, momentum=0)
+    head = trained_head(features, labels, subcentroids=1, momentum=0, only_correct=False)
     found = Fidelity.of(head, features, labels)
     torch.testing.assert_close(found.cosine_to_mean, torch.ones(3, 1))
     assert found.agreement == 1

@@ -14,9 +14,10 @@ from dnc.centroids import clustering, normalised, soft_class_scores
 from tests.oracles import rows_on_sphere, updated_by_loop
 
 
-def new_head(dim=8, classes=3, seed=0, **settings):
+def new_head(dim=8, classes=3, seed=0, *, only_correct=False, **settings):
+    """A head that absorbs all rows, unless told otherwise: then its laws are simple ones."""
     generator = torch.Generator().manual_seed(seed)
-    return SubCentroidHead(dim, classes, generator=generator, **settings)
+    return SubCentroidHead(dim, classes, generator=generator, only_correct=only_correct, **settings)
 
 
 def state_of(head):
@@ -292,14 +293,23 @@ def test_fewer_rows_than_subcentroids_occupy_only_as_many():
     assert head.decide(torch.randn(5, 8)).label.tolist() == [0] * 5
 
 
-def test_only_correctly_classified_rows_are_absorbed_on_request():
-    head = new_head(only_correct=True, memory_rows=300)
+def test_only_correctly_classified_rows_of_a_class_that_has_begun_are_absorbed():
+    head = new_head(memory_rows=300, only_correct=True)
     x, labels = torch.randn(90, 8), torch.arange(90) % 3
+    head.occupied[:2, 0] = True
     right = head(x).argmax(dim=1) == labels
     head.absorb(x, labels, ids=torch.arange(90))
     kept = head.memory.ids[head.memory.filled]
-    assert sorted(kept.tolist()) == right.nonzero()[:, 0].tolist()
-    assert 0 < right.sum() < 90
+    assert sorted(kept.tolist()) == (right | (labels == 2)).nonzero()[:, 0].tolist()
+    assert 0 < right[labels < 2].sum() < 60
+
+
+def test_a_class_that_is_never_right_begins_all_the_same():
+    head = new_head(classes=2, only_correct=True)
+    x = torch.randn(20, 8)
+    head.centroids[0], head.centroids[1] = x.mean(dim=0), -x.mean(dim=0)
+    head.absorb(x, torch.ones(20, dtype=torch.long))
+    assert head.occupied.any(dim=1).tolist() == [False, True]
 
 
 def test_an_empty_subcentroid_is_put_on_an_uncovered_row_after_its_time():

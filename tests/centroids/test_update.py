@@ -1,3 +1,6 @@
+import math
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,6 +11,7 @@ from dnc.centroids.update import (
     ClusterMeans,
     cluster_means,
     directions,
+    momentum_at,
     moved,
     nearest_rows,
     running_mean,
@@ -143,3 +147,31 @@ def test_nearest_rows_are_of_the_same_class_and_nearest():
         torch.testing.assert_close(cosine[c], own.amax(0))
         assert torch.equal(rows[c], own.argmax(0) * 3 + c)
     assert rows[3].tolist() == [-1, -1]
+
+
+def older(steps, updates_per_step=1.0, **run):
+    """Shares of a sub-centroid at the end of a run that are older than each of its steps."""
+    moves = [1 - momentum_at(step, steps=steps, **run) for step in range(steps)]
+    left = np.cumprod([1 - updates_per_step * move for move in reversed(moves)])[::-1]
+    return np.array([*left, 1.0])
+
+
+@pytest.mark.parametrize("steps", [100, 936, 9_360, 100_000])
+def test_a_subcentroid_is_of_the_end_of_the_run_whatever_its_length(steps):
+    left = older(steps, classes=10, rows=128)
+    assert left[0] == pytest.approx(math.exp(-4.2), rel=0.01)
+    assert 0.4 < left[round(0.95 * steps)] < 0.6
+    assert left[round(0.6 * steps)] < 0.05
+
+
+def test_a_class_that_is_seldom_seen_moves_faster_when_it_is():
+    often = 1 - (1 - 1 / 1000) ** 128
+    left = older(100_000, often, classes=1000, rows=128)
+    assert left[0] == pytest.approx(math.exp(-4.2), rel=0.02)
+
+
+def test_the_momentum_never_grows_and_short_runs_have_one_too():
+    for steps in (1, 2, 7, 100):
+        momenta = [momentum_at(step, steps=steps, classes=4, rows=9) for step in range(steps)]
+        assert momenta == sorted(momenta, reverse=True)
+        assert all(0 <= momentum < 1 for momentum in momenta)

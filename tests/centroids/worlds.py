@@ -47,7 +47,7 @@ class Scenario:
 
     def new_head(self, seed=0):
         generator = torch.Generator().manual_seed(seed)
-        settings = {"momentum": 0.9, **self.head}
+        settings = {"momentum": 0.9, "only_correct": False, **self.head}
         head = SubCentroidHead(DIM, self.classes, generator=generator, **settings)
         return head.double() if self.double else head
 

@@ -41,7 +41,7 @@ VALUES = {
     "head.iterations": ("5", 5),
     "head.temperature": ("0.05", 0.05),
     "head.assign": ("kmeans", "kmeans"),
-    "head.only_correct": ("true", True),
+    "head.only_correct": ("false", False),
     "head.reseed_after": ("50", 50),
     "head.start": ("data", "data"),
     "head.start_epoch": ("2", 2),

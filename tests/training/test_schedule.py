@@ -2,7 +2,6 @@ import math
 import typing
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR, PolynomialLR
 
 from dnc.errors import InvalidSetting
-from dnc.training.schedule import Kind, learning_rate_factor, subcentroid_momentum
+from dnc.training.schedule import Kind, learning_rate_factor
 
 KINDS = typing.get_args(Kind)
 SHARES = st.floats(0, 1)
@@ -141,33 +140,3 @@ def test_settings_out_of_range_are_refused(change, message):
 def test_steps_before_the_run_are_refused():
     with pytest.raises(InvalidSetting, match="step is -1"):
         learning_rate_factor(-1, **GOOD)
-
-
-def older(steps, updates_per_step=1.0, **run):
-    """Shares of a sub-centroid at the end of a run that are older than each of its steps."""
-    moves = [1 - subcentroid_momentum(step, steps=steps, **run) for step in range(steps)]
-    left = np.cumprod([1 - updates_per_step * move for move in reversed(moves)])[::-1]
-    return np.array([*left, 1.0])
-
-
-@pytest.mark.parametrize("steps", [100, 936, 9_360, 100_000])
-def test_a_subcentroid_is_of_the_end_of_the_run_whatever_its_length(steps):
-    left = older(steps, classes=10, rows=128)
-    assert left[0] == pytest.approx(math.exp(-4.2), rel=0.01)
-    assert 0.4 < left[round(0.95 * steps)] < 0.6
-    assert left[round(0.6 * steps)] < 0.05
-
-
-def test_a_class_that_is_seldom_seen_moves_faster_when_it_is():
-    often = 1 - (1 - 1 / 1000) ** 128
-    left = older(100_000, often, classes=1000, rows=128)
-    assert left[0] == pytest.approx(math.exp(-4.2), rel=0.02)
-
-
-def test_the_momentum_never_grows_and_short_runs_have_one_too():
-    for steps in (1, 2, 7, 100):
-        momenta = [
-            subcentroid_momentum(step, steps=steps, classes=4, rows=9) for step in range(steps)
-        ]
-        assert momenta == sorted(momenta, reverse=True)
-        assert all(0 <= momentum < 1 for momentum in momenta)

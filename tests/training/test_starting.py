@@ -3,14 +3,13 @@ import torch
 from torch import nn
 
 import dnc
-from dnc.centroids import normalised
+from dnc.centroids import momentum_at, normalised
 from dnc.centroids.similarity import similarity_to_own_class
 from dnc.data import loader
 from dnc.errors import InvalidRecipe
 from dnc.training.building import new_recognizer
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
-from dnc.training.schedule import subcentroid_momentum
 from dnc.training.starting import IMAGES_PER_SUBCENTROID, start_from_images_
 from tests.training.test_run import QUIET, SMALL, rows_of
 
@@ -122,9 +121,7 @@ def test_a_momentum_by_the_length_of_the_run_is_that_of_the_schedule(tmp_path):
     train(recipe, tmp_path / "run", console=QUIET)
     head = dnc.load(tmp_path / "run").model.head
     # What is kept is the best epoch, with the momentum of its last step.
-    after = (
-        subcentroid_momentum(epoch * 7 - 1, steps=2 * 7, classes=10, rows=32) for epoch in (1, 2)
-    )
+    after = (momentum_at(epoch * 7 - 1, steps=2 * 7, classes=10, rows=32) for epoch in (1, 2))
     assert head.momentum in after
 
 

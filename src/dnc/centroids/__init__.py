@@ -22,6 +22,7 @@ from dnc.centroids.start import (
     positive_directions,
     random_directions,
 )
+from dnc.centroids.update import momentum_at
 
 __all__ = [
     "Assign",
@@ -37,6 +38,7 @@ __all__ = [
     "decide",
     "exempt_from_broadcast",
     "kmeans",
+    "momentum_at",
     "normalised",
     "orthogonal_directions",
     "positive_directions",

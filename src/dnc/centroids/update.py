@@ -1,5 +1,6 @@
 """How sub-centroids begin and move: plain functions of tensors (Eq. 8)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,10 @@ SAME_DIRECTION = 1e-6
 
 # A vector shorter than this has no direction left, only the rounding of what cancelled.
 VANISHING = 1e-6
+
+# Sub-centroids are renewed once in a run at the pace of its first part. From SETTLING on the pace
+# grows evenly; at the end the last seventeenth of the run would renew them.
+SLOW, FAST, SETTLING = 1.0, 17.0, 0.6
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,26 @@ def moved(
         target.copy_(torch.where(cancelled, centroids, target))
         length = torch.where(cancelled, 1.0, length)
     return target.div_(torch.where(occupied[..., None] & (length > 0), length, 1.0))
+
+
+def momentum_at(step: int, *, steps: int, classes: int, rows: int) -> float:
+    """The momentum of an update with which sub-centroids are means of data at the end of a run.
+
+    Slow while the network learns, so that it has something to learn by; fast at the end, when the
+    learning rate is low and features hardly move. Whatever the length of the run, 1.5 percent of
+    the start are left, and half of a sub-centroid comes from the last 5 percent of the run.
+
+    Args:
+        step: optimizer steps before this one.
+        steps: optimizer steps of the whole run.
+        classes: number of classes; a class moves in the steps in which it is seen.
+        rows: rows of a step.
+
+    """
+    seen = -math.expm1(rows * math.log1p(-1 / classes)) if classes > 1 else 1.0
+    progress = min((step + 0.5) / steps, 1.0)
+    renewals = SLOW + (FAST - SLOW) * max(0.0, progress - SETTLING) / (1 - SETTLING)
+    return math.exp(-renewals / (steps * seen))
 
 
 def directions(means: Float[Tensor, "*clusters d"]) -> Float[Tensor, "*clusters d"]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from dnc.centroids import SubCentroidHead, exempt_from_broadcast
+from dnc.centroids import SubCentroidHead, exempt_from_broadcast, momentum_at
 from dnc.data import Batch
 from dnc.evaluation import Tally
 from dnc.models import Classifier
@@ -18,7 +18,7 @@ from dnc.recognition import Recognizer
 from dnc.training.checkpoint import describe, portable_weights
 from dnc.training.optimizers import optimizer, parameter_groups
 from dnc.training.recipe import Recipe
-from dnc.training.schedule import learning_rate_factor, subcentroid_momentum
+from dnc.training.schedule import learning_rate_factor
 from dnc.training.state import random_state, set_random_state
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -212,7 +212,7 @@ class TrainingModule(LightningModule):
     def _momentum(self, classes: int) -> float:
         """As fast as the length of the run asks for; the optimizer has taken its step already."""
         training = self.recipe.training
-        return subcentroid_momentum(
+        return momentum_at(
             self.trainer.global_step - 1,
             steps=int(self.trainer.estimated_stepping_batches),
             classes=classes,

@@ -1,4 +1,4 @@
-"""What changes over a run: the learning rate, and how fast sub-centroids move."""
+"""The learning rate over a run, as a factor of its highest value."""
 
 import math
 from collections.abc import Sequence
@@ -7,31 +7,6 @@ from typing import Literal, get_args
 from dnc.errors import InvalidSetting
 
 Kind = Literal["constant", "step", "polynomial", "cosine"]
-
-
-# Sub-centroids are renewed once in a run at the pace of its first part. From SETTLING on the pace
-# grows evenly; at the end the last seventeenth of the run would renew them.
-SLOW, FAST, SETTLING = 1.0, 17.0, 0.6
-
-
-def subcentroid_momentum(step: int, *, steps: int, classes: int, rows: int) -> float:
-    """The momentum of an update with which sub-centroids are means of data at the end of a run.
-
-    Slow while the network learns, so that it has something to learn by; fast at the end, when the
-    learning rate is low and features hardly move. Whatever the length of the run, 1.5 percent of
-    the start are left, and half of a sub-centroid comes from the last 5 percent of the run.
-
-    Args:
-        step: optimizer steps before this one.
-        steps: optimizer steps of the whole run.
-        classes: number of classes; a class moves in the steps in which it is seen.
-        rows: rows of a step.
-
-    """
-    seen = -math.expm1(rows * math.log1p(-1 / classes)) if classes > 1 else 1.0
-    progress = min((step + 0.5) / steps, 1.0)
-    renewals = SLOW + (FAST - SLOW) * max(0.0, progress - SETTLING) / (1 - SETTLING)
-    return math.exp(-renewals / (steps * seen))
 
 
 def learning_rate_factor(
