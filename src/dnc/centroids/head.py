@@ -60,10 +60,11 @@ class SubCentroidHead(nn.Module):
         training_scores: how a class is scored in training, by its nearest sub-centroid
             (`class_scores`, Eq. 7) or by all of them (`soft_class_scores`). Decisions and
             evaluation are by the nearest in any case.
-        start: where the sub-centroids begin, `random_directions` or `close_directions`.
+        start: where the sub-centroids begin: `positive_directions` or another of `start.py`.
         assign: the clustering rule, `sinkhorn` or `kmeans` or your own.
-        only_correct: absorb only rows that are classified correctly. (The paper's pseudo-code
-            leaves the others out of the means; here they take no part in the clustering either.)
+        only_correct: absorb only rows that are classified correctly; of a class that has absorbed
+            nothing yet, all. (The paper's pseudo-code leaves the others out of the means; here
+            they take no part in the clustering either.)
         reseed_after: put a sub-centroid on the row that its class covers worst once it was left
             without rows in this many clusterings of its class in succession; None never does.
         ignore_index: label of rows to leave out.

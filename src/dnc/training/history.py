@@ -148,8 +148,8 @@ class History(Callback):
         if collapsed and not self.was_collapsed and trainer.is_global_zero:
             self.warn(
                 f"Sub-centroids have collapsed in {collapsed} of {head.classes} classes (pairwise "
-                f"cosine above {COLLAPSED}) at step {trainer.global_step}. A higher head.momentum, "
-                "model.centring=standard or fewer head.subcentroids help."
+                f"cosine above {COLLAPSED}) at step {trainer.global_step}. A higher head.momentum "
+                "or fewer head.subcentroids help."
             )
         self.was_collapsed = bool(collapsed)
         age = health.mean_age
