@@ -13,6 +13,15 @@ from dnc.study.definition import Study
 from dnc.study.store import Place
 
 PERCENT = ("top1", "top5", "mean_recall", "calibration_error")
+# What the table has of the sub-centroids at the end of a run, where it is not nothing.
+HEALTH = {
+    "pairwise_cosine": "cosine inside a class",
+    "rival_cosine": "to a rival",
+    "cosine_to_mean": "to its mean",
+    "least_cosine_to_mean": "at least",
+    "agreement": "agreement",
+    "empty_subcentroids": "empty",
+}
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,8 @@ def markdown(study: Study, rows: Sequence[RowSummary]) -> str:
     if study.reference is not None:
         columns.append(f"minus {study.reference}")
     columns.append("ms per step")
-    health = list(dict.fromkeys(name for row in rows for name in row.health))
-    columns += [name.replace("_", " ") for name in health]
+    health = [name for name in HEALTH if any(row.health.get(name) for row in rows)]
+    columns += [HEALTH[name] for name in health]
     lines = [
         f"# {study.name}",
         "",
