@@ -213,11 +213,10 @@ def test_a_difficult_folder_trains_to_the_end_and_each_bad_file_is_reported_once
 
 
 def test_rows_with_two_labels_are_not_absorbed(tmp_path):
-    recipe = small_recipe(
-        "augment.mix_probability=1", "training.epochs=1", "optimizer.ema=null", "augment.mixup=1"
-    )
+    all_rows = ("training.epochs=1", "optimizer.ema=null", "head.only_correct=false")
+    recipe = small_recipe(*all_rows, "augment.mix_probability=1", "augment.mixup=1")
     train(recipe, tmp_path / "mixed", console=QUIET)
-    train(small_recipe("augment.mixup=0", "training.epochs=1"), tmp_path / "plain", console=QUIET)
+    train(small_recipe(*all_rows, "augment.mixup=0"), tmp_path / "plain", console=QUIET)
     written = [
         int(
             read_tensors(tmp_path / run / "checkpoints/last/training.safetensors")[
@@ -357,11 +356,11 @@ def test_further_sets_are_evaluated_whole_and_looked_for_before_the_training(tmp
 
 def test_a_continued_run_is_resumed_without_the_checkpoint_it_came_from(tmp_path, whole_run):
     shutil.copytree(whole_run[0], tmp_path / "earlier")
-    recipe = small_recipe("training.epochs=1", "model.network=resnet50", "model.centring=none")
+    recipe = small_recipe("training.epochs=1", "model.network=resnet50", "model.centring=standard")
     recipe = recipe.with_start(str(tmp_path / "earlier"))
     train(recipe, tmp_path / "run", console=QUIET)
     kept = Recipe.read(tmp_path / "run" / "recipe.yaml")
-    assert (kept.model.network, kept.model.centring) == ("resnet20-cifar", "standard")
+    assert (kept.model.network, kept.model.centring) == ("resnet20-cifar", "none")
     shutil.rmtree(tmp_path / "earlier")
     longer = kept.with_settings(["training.epochs=2"])
     train(longer, tmp_path / "run", console=QUIET, resume=True)
