@@ -293,6 +293,15 @@ def test_fewer_rows_than_subcentroids_occupy_only_as_many():
     assert head.decide(torch.randn(5, 8)).label.tolist() == [0] * 5
 
 
+def test_settled_subcentroids_are_the_means_of_their_rows():
+    head = new_head(subcentroids=1)
+    x, labels = torch.randn(90, 8) + 1, torch.arange(90) % 3
+    head.absorb(x, labels)
+    head.settle(x, labels)
+    means = torch.stack([normalised(x)[labels == c].mean(dim=0) for c in range(3)])
+    torch.testing.assert_close(head.centroids[:, 0], normalised(means))
+
+
 def test_only_correctly_classified_rows_of_a_class_that_has_begun_are_absorbed():
     head = new_head(memory_rows=300, only_correct=True)
     x, labels = torch.randn(90, 8), torch.arange(90) % 3

@@ -44,6 +44,7 @@ VALUES = {
     "head.only_correct": ("false", False),
     "head.reseed_after": ("50", 50),
     "head.start": ("data", "data"),
+    "head.settle": ("true", True),
     "head.start_epoch": ("2", 2),
     "head.training_scores": ("soft", "soft"),
     "augment.crop": ("padded", "padded"),

@@ -1,13 +1,16 @@
+import json
+
 import pytest
 import torch
 from torch import nn
 
 import dnc
-from dnc.centroids import momentum_at, normalised
+from dnc.centroids import Fidelity, momentum_at, normalised
 from dnc.centroids.similarity import similarity_to_own_class
 from dnc.data import loader
 from dnc.errors import InvalidRecipe
 from dnc.training.building import new_recognizer
+from dnc.training.features import features_of
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.starting import IMAGES_PER_SUBCENTROID, start_from_images_
@@ -123,6 +126,25 @@ def test_a_momentum_by_the_length_of_the_run_is_that_of_the_schedule(tmp_path):
     # What is kept is the best epoch, with the momentum of its last step.
     after = (momentum_at(epoch * 7 - 1, steps=2 * 7, classes=10, rows=32) for epoch in (1, 2))
     assert head.momentum in after
+
+
+def test_a_run_that_settles_ends_with_means_of_its_images(tmp_path):
+    least = {}
+    for settles in ("true", "false"):
+        settings = ("training.epochs=2", "head.start=random", f"head.settle={settles}")
+        train(small_recipe(*settings), tmp_path / settles, console=QUIET)
+        figures = json.loads((tmp_path / settles / "results.json").read_text())
+        least[settles] = figures["health"]["cosine_to_mean"]
+    assert least["false"] < 0.9
+    assert least["true"] > 0.98
+    recognizer = dnc.load(tmp_path / "true")
+    images = opened(small_recipe(), QUIET).train
+    features = features_of(
+        recognizer.model, images, recognizer.preprocessing, cache=None, workers=0
+    )
+    kept = Fidelity.of(recognizer.model.head, features.rows, features.labels)
+    cosines = kept.cosine_to_mean[kept.held > 0]
+    assert float(cosines.mean()) == pytest.approx(least["true"], abs=1e-5)
 
 
 def test_the_softmax_counterpart_has_the_same_centring(tmp_path):

@@ -211,6 +211,17 @@ class SubCentroidHead(nn.Module):
                 cluster_memory_(own, self.memory, present, self.rule, self.momentum)
 
     @torch.no_grad()
+    def settle(self, features: Tensor, labels: Tensor) -> None:
+        """Puts each sub-centroid on the mean of the rows that are its own now.
+
+        For the end of a training, with features of all its images: one process does it alone.
+        """
+        with self._full_precision():
+            rows = self.absorbable(features, labels)
+            if len(rows.labels):
+                cluster_batch_(self._subcentroids, rows.features, rows.labels, self.rule, 0.0)
+
+    @torch.no_grad()
     def start_from(self, features: Tensor, labels: Tensor) -> None:
         """Puts the sub-centroids of the classes in a batch on rows of it, far from each other.
 

@@ -8,18 +8,21 @@ from pathlib import Path
 
 from dnc.centroids import Fidelity, SubCentroidHead
 from dnc.data import BadFile, DataSplits, Images, open_data
+from dnc.data.splitting import at_most_per_class
 from dnc.errors import InvalidData
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
 from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
-from dnc.training.features import features_of
+from dnc.training.features import Features, features_of
 from dnc.training.gallery import gallery_figure
 from dnc.training.history import Row
 from dnc.training.listing import write_cases
 from dnc.training.recipe import Recipe
 
 RESULTS = "results.json"
+# Training images that are looked at once more at the end; their features must fit into memory.
+MOST_IMAGES = 200_000
 HEALTH = ("pairwise_cosine", "empty_subcentroids", "memory_age")
 
 
@@ -126,21 +129,41 @@ def evaluated(
     return tuple(results)
 
 
-def fidelity_of_cases(
-    recognizer: Recognizer, splits: DataSplits, folder: Path, *, workers: int | None
-) -> dict[str, float]:
-    """Looks at all training images once more: writes the cases, and says how true they are."""
+def seen_by(
+    recognizer: Recognizer, splits: DataSplits, *, workers: int | None
+) -> tuple[Images, Features] | None:
+    """The training images, of very many some, and what the finished model sees in them.
+
+    None for a model that has no cases.
+    """
     head = recognizer.model.head
     if not isinstance(head, SubCentroidHead):
-        return {}
+        return None
     assert splits.train is not None
-    features = features_of(
-        recognizer.model, splits.train, recognizer.preprocessing, cache=None, workers=workers
-    )
+    images = at_most_per_class(splits.train, -(-MOST_IMAGES // head.classes), seed=0)
+    model, preprocessing = recognizer.model, recognizer.preprocessing
+    return images, features_of(model, images, preprocessing, cache=None, workers=workers)
+
+
+def settle_(recognizer: Recognizer, features: Features, folder: Path) -> None:
+    """Puts the sub-centroids of a finished model on the means of its training images."""
+    head = recognizer.model.head
+    assert isinstance(head, SubCentroidHead)
+    device = head.centroids.device
+    head.settle(features.rows.to(device), features.labels.to(device))
+    save(recognizer, folder / MODEL)
+
+
+def described_cases(
+    recognizer: Recognizer, splits: DataSplits, images: Images, features: Features, folder: Path
+) -> dict[str, float]:
+    """Writes the cases of a model, as a table and a picture, and says how true they are."""
+    head = recognizer.model.head
+    assert isinstance(head, SubCentroidHead)
     found = Fidelity.of(head, features.rows, features.labels)
     write_cases(recognizer, splits, features, found.held, folder / "cases.csv")
     with whole_file(folder / "cases.png") as unfinished:
-        figure = gallery_figure(recognizer, splits.train, features, found)
+        figure = gallery_figure(recognizer, images, features, found)
         figure.savefig(unfinished, dpi=110, format="png")
     cosines = found.cosine_to_mean[found.held > 0]
     return {

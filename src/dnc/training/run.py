@@ -27,10 +27,12 @@ from dnc.training.progress import RunProgress
 from dnc.training.recipe import Recipe
 from dnc.training.results import (
     Result,
+    described_cases,
     evaluated,
     evaluation_sets,
-    fidelity_of_cases,
     kept_model,
+    seen_by,
+    settle_,
     write_results,
 )
 from dnc.training.starting import StartFromData
@@ -104,8 +106,11 @@ def train(
         return None
     found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder, trainer.world_size)]
     recognizer = kept_model(folder, device=str(trainer.strategy.root_device))
+    seen = seen_by(recognizer, splits, workers=recipe.data.workers)
+    if seen is not None and recipe.head.settle:
+        settle_(recognizer, seen[1], folder)
     results = evaluated(recognizer, folder, recipe, sets, on_bad_file=found.append)
-    fidelity = fidelity_of_cases(recognizer, splits, folder, workers=recipe.data.workers)
+    fidelity = {} if seen is None else described_cases(recognizer, splits, *seen, folder)
     set_aside = tuple(dict.fromkeys(found))
     write_set_aside(set_aside, folder / "set-aside.csv")
     write_results(folder, results, history.rows, recipe, fidelity)

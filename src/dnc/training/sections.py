@@ -125,6 +125,11 @@ class Head(Section):
     )
     assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
     only_correct: bool = Field(True, description="absorb only rows that are classified correctly")
+    settle: bool = Field(
+        False,
+        description="at the end put sub-centroids on the means of the training images, as the "
+        "network that is kept sees them",
+    )
     reseed_after: Count | None = Field(
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
@@ -132,7 +137,7 @@ class Head(Section):
     def settings(self, batch_size: int) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        del values["start_epoch"]
+        del values["start_epoch"], values["settle"]
         if self.start == "data":
             values["start"] = "positive"
         if self.momentum == "auto":  # known once the length of the run is
