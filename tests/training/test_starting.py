@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import dnc
@@ -155,3 +156,18 @@ def test_the_softmax_counterpart_has_the_same_centring(tmp_path):
     assert layer.mean.abs().sum() > 0
     with pytest.raises(InvalidRecipe, match=r"head\.start"):
         small_recipe("model.centring=whitened")
+
+
+def test_a_run_without_rivals_ends_as_well(tmp_path):
+    for name in ("train", "test"):
+        folder = tmp_path / "images" / name / "only"
+        folder.mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (16, 16), (40 * number, 90, 20)).save(folder / f"{number}.png")
+    settings = ["training.epochs=1", "training.batch_size=2", "data.kind=null", "data.workers=0"]
+    recipe = small_recipe(
+        *settings, f"data.path={tmp_path / 'images'}", "data.train_per_class=null"
+    )
+    train(recipe, tmp_path / "run", console=QUIET)
+    figures = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert "rival_cosine" not in figures["health"]

@@ -1,6 +1,7 @@
 """What a finished run is measured on, and what is kept of it."""
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -166,12 +167,14 @@ def described_cases(
         figure = gallery_figure(recognizer, images, features, found)
         figure.savefig(unfinished, dpi=110, format="png")
     cosines = found.cosine_to_mean[found.held > 0]
-    return {
+    figures = {
         "cosine_to_mean": float(cosines.mean()),
-        "least_cosine_to_mean": float(cosines.min()),
+        "least_cosine_to_mean": float(cosines.amin()) if len(cosines) else math.nan,
         "agreement": found.agreement,
         "rival_cosine": float(found.rival_cosine[head.occupied].mean()),
     }
+    # Nothing may be right yet, and a single class has no rival.
+    return {name: figure for name, figure in figures.items() if math.isfinite(figure)}
 
 
 def write_results(
