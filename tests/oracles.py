@@ -84,8 +84,12 @@ def updated_by_loop(
     epsilon: float = 0.05,
     iterations: int = 3,
     choose: Callable[[Tensor, Tensor], Tensor] = one_choice,
+    averaged: Tensor | None = None,
 ) -> Tensor:
-    """Sub-centroids after one update: full scores, then a loop over the classes."""
+    """Sub-centroids after one update: full scores, then a loop over the classes.
+
+    All rows are clustered; means are taken over those that are `averaged`, or all.
+    """
     scores = torch.einsum("nd,ckd->nck", x, centroids)
     updated = centroids.clone()
     for c in range(len(centroids)):
@@ -96,6 +100,8 @@ def updated_by_loop(
         own = scores[mine, c, :k]
         plan = online_clustering(own, epsilon, iterations)
         chosen = one_hot(choose(plan, own), k).to(x.dtype)
+        if averaged is not None:
+            chosen *= averaged[mine, None]
         sums = chosen.T @ x[mine]
         counts = chosen.sum(dim=0)
         got = counts > 0

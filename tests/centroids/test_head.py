@@ -53,11 +53,18 @@ def test_absorbing_a_batch_matches_the_per_class_loop(numbers, rows, momentum, s
 
 @pytest.mark.parametrize("block_values", [1, 1 << 22])
 @pytest.mark.parametrize("memory_rows", [60, 400])
+@pytest.mark.parametrize("batch_means", [False, True])
 def test_absorbing_with_memory_matches_the_loop_over_memory_and_batch(
-    memory_rows, block_values, monkeypatch
+    memory_rows, block_values, batch_means, monkeypatch
 ):
     monkeypatch.setattr(clustering, "BLOCK_VALUES", block_values)
-    head = new_head(classes=5, subcentroids=[4, 1, 3, 2, 4], memory_rows=memory_rows, momentum=0.9)
+    head = new_head(
+        classes=5,
+        subcentroids=[4, 1, 3, 2, 4],
+        memory_rows=memory_rows,
+        momentum=0.9,
+        batch_means=batch_means,
+    )
     head.double()
     slots = memory_rows // 5
     kept_x, kept_labels = torch.empty(0, 8).double(), torch.empty(0, dtype=torch.long)
@@ -67,16 +74,24 @@ def test_absorbing_with_memory_matches_the_loop_over_memory_and_batch(
         labels[labels == step % 5] = (step + 2) % 5  # one class or another is absent
         kept_x, kept_labels = torch.cat([kept_x, x]), torch.cat([kept_labels, labels])
         latest = torch.cat([(kept_labels == c).nonzero()[-slots:, 0] for c in range(5)])
-        kept_x, kept_labels = kept_x[latest.sort().values], kept_labels[latest.sort().values]
+        latest = latest.sort().values
+        of_batch = latest >= len(kept_x) - len(x)
+        kept_x, kept_labels = kept_x[latest], kept_labels[latest]
         touched = torch.isin(kept_labels, labels)
         stored = kept_x.float().double()  # the memory is float32
         expected = updated_by_loop(
-            head.centroids, stored[touched], kept_labels[touched], head.valid, momentum=0.9
+            head.centroids,
+            stored[touched],
+            kept_labels[touched],
+            head.valid,
+            momentum=0.9,
+            averaged=of_batch[touched] if batch_means else None,
         )
         head.absorb(x, labels)
         torch.testing.assert_close(head.centroids, expected)
     assert head.steps == 12
-    assert head.held.sum() == len(kept_x)
+    if not batch_means:
+        assert head.held.sum() == len(kept_x)
 
 
 def test_reclustering_moves_every_class_that_the_memory_holds():

@@ -110,6 +110,7 @@ SCENARIOS = {
     ),
     "one class": Scenario(classes=1, cut="uneven", head={"memory_rows": 30}),
     "only correct": Scenario(cut="uneven", head={"only_correct": True, "memory_rows": 50}),
+    "means of the batch": Scenario(cut="uneven", head={"batch_means": True, "memory_rows": 50}),
     "reseeding": Scenario(
         head={"assign": kmeans, "reseed_after": 2, "memory_rows": 40, "subcentroids": 8}
     ),

@@ -133,6 +133,7 @@ def test_settings_reach_the_head():
         momentum=0.5,
         memory_rows=20,
         memory_dtype="bfloat16",
+        batch_means=True,
         epsilon=0.1,
         iterations=5,
         temperature=0.2,
@@ -143,7 +144,8 @@ def test_settings_reach_the_head():
     head = convert(Plain(), head=settings).head
     assert head.valid.sum(dim=1).tolist() == [1, 2, 3, 1, 2]
     assert head.memory.rows.dtype == torch.bfloat16
-    for name in ("momentum", "epsilon", "iterations", "temperature", "only_correct"):
+    same = ("momentum", "batch_means", "epsilon", "iterations", "temperature", "only_correct")
+    for name in same:
         assert getattr(head, name) == getattr(settings, name)
     assert head.assign.__name__ == "kmeans"
     assert head.reseed_after == 7

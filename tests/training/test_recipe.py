@@ -37,6 +37,7 @@ VALUES = {
     "head.momentum": ("0.9", 0.9),
     "head.memory_batches": ("100", 100),
     "head.memory_dtype": ("bfloat16", "bfloat16"),
+    "head.batch_means": ("true", True),
     "head.epsilon": ("1e-3", 0.001),
     "head.iterations": ("5", 5),
     "head.temperature": ("0.05", 0.05),

@@ -66,8 +66,12 @@ def cluster_memory_(
     touched: Int[Tensor, " t"],
     rule: Rule,
     momentum: float,
+    *,
+    since: int = 0,
 ) -> None:
     """Moves the sub-centroids of some classes by what the memory holds of them.
+
+    All rows take part in the clustering, those of step `since` and later in the means.
 
     The similarities are one batched product over the class-major memory and no (n c k) tensor is
     ever made. Means are taken in blocks of classes.
@@ -90,6 +94,8 @@ def cluster_memory_(
     labels = torch.where(filled, local, -1).flatten()
     own_rows = torch.cat(own).flatten(0, 1)
     assigned = rule(own_rows, labels, classes=len(touched), valid=valid[whole]).view_as(filled)
+    if since:
+        assigned = assigned.masked_fill(memory.written_at[whole] < since, -1)
     held = [
         _move_(centroids, block, rows_of(block).flatten(0, 1), Bags.of_places(places, k), momentum)
         for block, places in zip(blocks, assigned.split(size), strict=True)

@@ -54,6 +54,8 @@ class SubCentroidHead(nn.Module):
             among the classes; 0 clusters each batch by itself. A class that brings more rows in
             one batch than its share is clustered by the last of them.
         memory_dtype: float32, bfloat16 or float16.
+        batch_means: sub-centroids move to the means of the rows of the batch alone (Eq. 8 to the
+            letter), and the memory takes part in the clustering only.
         epsilon: entropy of the transport plan (Eq. 6).
         iterations: Sinkhorn-Knopp iterations.
         temperature: scores are cosines divided by this.
@@ -97,6 +99,7 @@ class SubCentroidHead(nn.Module):
         momentum: float = 0.999,
         memory_rows: int = 0,
         memory_dtype: torch.dtype = torch.float32,
+        batch_means: bool = False,
         epsilon: float = 0.05,
         iterations: int = 3,
         temperature: float = 0.1,
@@ -125,6 +128,7 @@ class SubCentroidHead(nn.Module):
         self.dim = dim
         self.classes = classes
         self.momentum = momentum
+        self.batch_means = batch_means
         self.epsilon = epsilon
         self.iterations = iterations
         self.temperature = temperature
@@ -324,8 +328,11 @@ class SubCentroidHead(nn.Module):
         if self.memory is None:
             cluster_batch_(own, x, labels, self.rule, self.momentum)
         else:
-            self.memory.write(x, labels, rows.ids, step=int(self.steps))
-            cluster_memory_(own, self.memory, labels.unique(), self.rule, self.momentum)
+            step = int(self.steps)
+            self.memory.write(x, labels, rows.ids, step=step)
+            since = step if self.batch_means else 0
+            touched = labels.unique()
+            cluster_memory_(own, self.memory, touched, self.rule, self.momentum, since=since)
         if self.reseed_after is not None:
             reseed_(own, x, labels, self.reseed_after)
 

@@ -54,6 +54,7 @@ class HeadSettings:
     momentum: float = 0.999
     memory_rows: int = 0
     memory_dtype: str = "float32"
+    batch_means: bool = False
     epsilon: float = 0.05
     iterations: int = 3
     temperature: float = 0.1
@@ -94,6 +95,7 @@ def subcentroid_head(
         momentum=settings.momentum,
         memory_rows=settings.memory_rows,
         memory_dtype=DTYPES[settings.memory_dtype],
+        batch_means=settings.batch_means,
         epsilon=settings.epsilon,
         iterations=settings.iterations,
         temperature=settings.temperature,
@@ -112,6 +114,7 @@ def settings_of(head: SubCentroidHead) -> HeadSettings:
     return HeadSettings(
         subcentroids=numbers[0] if len(set(numbers)) == 1 else tuple(numbers),
         momentum=head.momentum,
+        batch_means=head.batch_means,
         epsilon=head.epsilon,
         iterations=head.iterations,
         temperature=head.temperature,

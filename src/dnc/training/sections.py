@@ -117,6 +117,10 @@ class Head(Section):
     memory_dtype: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="precision of the memory"
     )
+    batch_means: bool = Field(
+        False,
+        description="means are taken over the batch alone; the memory takes part in the clustering",
+    )
     epsilon: Positive = Field(0.05, description="entropy of the transport plan")
     iterations: Count = Field(3, description="Sinkhorn-Knopp iterations")
     temperature: Positive = Field(0.1, description="cosines are divided by it")
