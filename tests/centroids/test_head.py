@@ -90,8 +90,7 @@ def test_absorbing_with_memory_matches_the_loop_over_memory_and_batch(
         head.absorb(x, labels)
         torch.testing.assert_close(head.centroids, expected)
     assert head.steps == 12
-    if not batch_means:
-        assert head.held.sum() == len(kept_x)
+    assert head.held.sum() == len(kept_x)
 
 
 def test_reclustering_moves_every_class_that_the_memory_holds():

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dnc.centroids import SubCentroidHead
 from dnc.centroids.segments import Bags
 from dnc.centroids.update import (
     ClusterMeans,
@@ -168,6 +169,25 @@ def test_a_class_that_is_seldom_seen_moves_faster_when_it_is():
     often = 1 - (1 - 1 / 1000) ** 128
     left = older(100_000, often, classes=1000, rows=128)
     assert left[0] == pytest.approx(math.exp(-4.2), rel=0.02)
+
+
+@pytest.mark.parametrize(("classes", "k", "memory_rows"), [(10, 1, 0), (60, 1, 0), (60, 4, 1920)])
+def test_little_of_the_start_is_left_at_the_end_of_a_run(classes, k, memory_rows):
+    steps, rows = 200, 64
+    head = SubCentroidHead(
+        2 * classes, classes, subcentroids=k, memory_rows=memory_rows, only_correct=False
+    )
+    # Rows have a half of the dimensions, the start the other.
+    head.centroids.zero_()[..., classes:] = torch.eye(classes)[:, None]
+    generator = torch.Generator().manual_seed(0)
+    for step in range(steps):
+        head.momentum = momentum_at(step, steps=steps, classes=classes, rows=rows)
+        labels = torch.randint(classes, (rows,), generator=generator)
+        noise = 0.01 * torch.rand(rows, classes, generator=generator)
+        x = torch.nn.functional.one_hot(labels, classes) + noise
+        head.absorb(torch.cat([x, torch.zeros(rows, classes)], dim=1), labels)
+    left = head.centroids[..., classes:].norm(dim=-1)
+    assert left.mean() < 0.04
 
 
 def test_the_momentum_never_grows_and_short_runs_have_one_too():

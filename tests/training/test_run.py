@@ -58,7 +58,7 @@ def without_times(tree):
     if isinstance(tree, dict):
         items = tree.get("map")
         if isinstance(items, list):
-            timed = {"seconds", "images_per_second"}
+            timed = {"seconds", "epoch_seconds", "images_per_second"}
             return {key: without_times(value) for key, value in items if key not in timed}
         return {key: without_times(value) for key, value in tree.items()}
     return [without_times(value) for value in tree] if isinstance(tree, list) else tree
@@ -107,7 +107,7 @@ def test_a_run_killed_in_its_third_epoch_and_resumed_ends_in_the_same_bits(tmp_p
     tables = [rows_of(run / "metrics.csv") for run in (whole, folder)]
     for table in tables:
         for row in table:
-            del row["seconds"], row["images_per_second"]
+            del row["seconds"], row["epoch_seconds"], row["images_per_second"]
     assert tables[0] == tables[1]
 
 
@@ -127,7 +127,10 @@ def test_a_run_leaves_all_that_was_promised(whole_run):
         assert figures["results"][result.images]["top1"] == result.evaluation.top1
     rows = rows_of(folder / "metrics.csv")
     assert figures["steps"] == int(rows[-1]["step"])
-    assert figures["health"]["pairwise_cosine"] == pytest.approx(float(rows[-1]["pairwise_cosine"]))
+    kept = dnc.load(folder).model.head.health().pairwise_cosine.mean()
+    assert figures["health"]["pairwise_cosine"] == pytest.approx(float(kept))
+    seconds = sum(float(row["epoch_seconds"]) for row in rows)
+    assert figures["seconds_per_step"] == pytest.approx(seconds / int(rows[-1]["step"]))
     assert {"cosine_to_mean", "least_cosine_to_mean", "agreement", "rival_cosine"} <= figures[
         "health"
     ].keys()
@@ -190,7 +193,14 @@ def test_a_run_continues_a_checkpoint_without_losing_a_parameter(tmp_path, whole
     assert dnc.load(tmp_path / "run").classes == ("blue", "green", "red")
 
 
-def test_a_difficult_folder_trains_to_the_end_and_each_bad_file_is_reported_once(tmp_path):
+def interruption(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_difficult_folder_trains_to_the_end_and_each_bad_file_is_reported_once(
+    tmp_path, interrupted, monkeypatch
+):
     bad = draw_difficult_folder(tmp_path / "images")
     recipe = Recipe.read("photos").with_settings(
         [
@@ -202,7 +212,13 @@ def test_a_difficult_folder_trains_to_the_end_and_each_bad_file_is_reported_once
         ]
     )
     recipe = recipe.with_path(str(tmp_path / "images"))
-    report = train(recipe, tmp_path / "run", console=QUIET)
+    if interrupted:
+        with monkeypatch.context() as patch:
+            patch.setattr("dnc.training.run.evaluated", interruption)
+            with pytest.raises(KeyboardInterrupt):
+                train(recipe, tmp_path / "run", console=QUIET)
+    report = train(recipe, tmp_path / "run", console=QUIET, resume=interrupted)
+    assert not list((tmp_path / "run").glob("set-aside-*"))
     reported = [row["file"] for row in rows_of(tmp_path / "run" / "set-aside.csv")]
     assert sorted(reported) == sorted(str(path) for path in bad)
     assert len(report.set_aside) == len(bad)

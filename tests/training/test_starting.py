@@ -6,15 +6,19 @@ from PIL import Image
 from torch import nn
 
 import dnc
-from dnc.centroids import Fidelity, momentum_at, normalised
+from dnc.centroids import Fidelity, SubCentroidHead, momentum_at, normalised
 from dnc.centroids.similarity import similarity_to_own_class
 from dnc.data import loader
 from dnc.errors import InvalidRecipe
 from dnc.training.building import new_recognizer
-from dnc.training.features import features_of
+from dnc.training.features import Features, features_of
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
-from dnc.training.starting import IMAGES_PER_SUBCENTROID, start_from_images_
+from dnc.training.starting import (
+    IMAGES_PER_SUBCENTROID,
+    start_from_features_,
+    start_from_images_,
+)
 from tests.training.test_run import QUIET, SMALL, rows_of
 
 
@@ -101,6 +105,27 @@ def test_a_start_from_data_may_wait_for_the_network_to_learn(tmp_path):
         small_recipe(*settings, "head.start_epoch=2")
     with pytest.raises(InvalidRecipe, match=r"head\.start is close"):
         small_recipe("head.start=close", "head.start_epoch=1")
+
+
+def test_a_class_of_fewer_images_than_subcentroids_leaves_some_where_they_were():
+    head = SubCentroidHead(6, 2, subcentroids=4)
+    before = head.centroids.clone()
+    rows = torch.rand(9, 6)
+    labels = torch.tensor([0, 0] + [1] * 7)
+    start_from_features_(head, nn.Identity(), Features(rows, labels, torch.arange(9), ()))
+    torch.testing.assert_close(head.centroids.norm(dim=-1), torch.ones(2, 4))
+    assert head.occupied.sum(dim=1).tolist() == [2, 4]
+    assert torch.equal(head.centroids[~head.occupied], before[~head.occupied])
+
+
+def test_averaged_weights_take_the_statistics_of_a_late_start_whole(tmp_path):
+    settings = ("training.epochs=2", "head.start=data", "head.start_epoch=1", "augment.mixup=0")
+    settings = (*settings, "model.centring=whitened", "optimizer.ema=0.9999")
+    recipe = small_recipe(*settings, "training.validate_every=2")
+    train(recipe, tmp_path / "run", console=QUIET)
+    matrix = dnc.load(tmp_path / "run").model.centring.matrix
+    # By the average alone it would still be what it was at first.
+    assert (matrix - torch.eye(len(matrix))).abs().max() > 0.5
 
 
 @pytest.mark.parametrize("fixed", [True, False])

@@ -94,13 +94,15 @@ def cluster_memory_(
     labels = torch.where(filled, local, -1).flatten()
     own_rows = torch.cat(own).flatten(0, 1)
     assigned = rule(own_rows, labels, classes=len(touched), valid=valid[whole]).view_as(filled)
+    averaged = assigned
     if since:
-        assigned = assigned.masked_fill(memory.written_at[whole] < since, -1)
-    held = [
+        averaged = assigned.masked_fill(memory.written_at[whole] < since, -1)
+    sizes = [
         _move_(centroids, block, rows_of(block).flatten(0, 1), Bags.of_places(places, k), momentum)
-        for block, places in zip(blocks, assigned.split(size), strict=True)
+        for block, places in zip(blocks, averaged.split(size), strict=True)
     ]
-    _note_(subcentroids, whole, torch.cat(held))
+    held = Bags.of_places(assigned, k).sizes.view(-1, k) if since else torch.cat(sizes)
+    _note_(subcentroids, whole, held)
 
 
 def reseed_(
@@ -125,7 +127,7 @@ def _move_(
     clusters: Bags,
     momentum: float,
 ) -> Int[Tensor, "t k"]:
-    """Moves the sub-centroids of some classes to the means of their rows; counts the rows."""
+    """Moves the sub-centroids of some classes to the means of their rows; how many these are."""
     p = centroids[chosen]
     mean, held = cluster_means(x, clusters).mean.view_as(p), clusters.sizes.view(p.shape[:2])
     centroids[chosen] = moved(p, mean, held > 0, momentum, out=mean)

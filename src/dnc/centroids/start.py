@@ -14,7 +14,7 @@ Start = Callable[..., Float[Tensor, "c k d"]]
 # How far the sub-centroids of a class begin from their common direction, which has length 1.
 SPREAD = 0.3
 
-# Dimensions of each class where there are more classes than dimensions.
+# Dimensions of each class, at most, where there are more classes than dimensions.
 SHARED = 8
 
 
@@ -53,14 +53,16 @@ def positive_directions(
     """Like `close_directions`, of numbers of which none is negative.
 
     Features behind a rectifier are such, and can reach no other direction. Each class has
-    dimensions of its own; with more classes than dimensions some are shared.
+    dimensions of its own; with more classes than dimensions some are shared. What tells the
+    sub-centroids of a class apart is spread over all dimensions, so with several of them classes
+    are not quite at right angles.
     """
-    of_each = dim // classes or min(dim, SHARED)
+    of_each = dim // classes or min(SHARED, max(1, dim // 4))
     needed = -(-classes * of_each // dim)
     order = torch.cat([torch.randperm(dim, generator=generator) for _ in range(needed)])
     own = order[: classes * of_each].view(classes, of_each)
     of_class = normalised(torch.zeros(classes, dim).scatter_(1, own, 1.0))[:, None]
-    if subcentroids == 1:
+    if subcentroids == 1 and classes <= dim:
         return of_class
     apart = normalised(torch.rand(classes, subcentroids, dim, generator=generator))
     return normalised(of_class + SPREAD * apart)

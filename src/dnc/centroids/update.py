@@ -128,8 +128,10 @@ def momentum_at(step: int, *, steps: int, classes: int, rows: int) -> float:
     """The momentum of an update with which sub-centroids are means of data at the end of a run.
 
     Slow while the network learns, so that it has something to learn by; fast at the end, when the
-    learning rate is low and features hardly move. Whatever the length of the run, 1.5 percent of
-    the start are left, and half of a sub-centroid comes from the last 5 percent of the run.
+    learning rate is low and features hardly move. Whatever the length of the run, two or three
+    percent of the start are left, and half of a sub-centroid comes from the last 5 percent of the
+    run. That is with rows for each sub-centroid whenever its class is seen, from a memory or a
+    large batch, and means of length 1: the mean of rows that scatter is shorter and pulls less.
 
     Args:
         step: optimizer steps before this one.

@@ -12,7 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dnc.centroids import SubCentroidHead
+from dnc.centroids import Health, SubCentroidHead
 from dnc.files import whole_file
 
 # Sub-centroids of a class that are this alike on average are one sub-centroid for all purposes.
@@ -24,11 +24,15 @@ AT_LEAST_ONE = ("val_top1", "empty_subcentroids", "memory_age")
 
 @dataclass(frozen=True)
 class Row:
-    """The state of a run after a number of steps."""
+    """The state of a run after a number of steps.
+
+    `seconds` are those of the whole run, `epoch_seconds` those of the training steps of the epoch.
+    """
 
     epoch: int
     step: int
     seconds: float
+    epoch_seconds: float
     images_per_second: float
     learning_rate: float
     train_loss: float
@@ -69,9 +73,14 @@ class History(Callback):
         return self.seconds_before + time.perf_counter() - self.began
 
     @property
+    def epoch_seconds(self) -> float:
+        """Time that the training steps of this epoch took."""
+        return max(self.training_until - self.since, 1e-9)
+
+    @property
     def images_per_second(self) -> float:
         """Training images of this epoch, by the time that their steps took."""
-        return self.images / max(self.training_until - self.since, 1e-9)
+        return self.images / self.epoch_seconds
 
     def state_dict(self) -> dict[str, Any]:
         """The rows and the time that the run has taken."""
@@ -121,6 +130,7 @@ class History(Callback):
             epoch=trainer.current_epoch + 1,
             step=trainer.global_step,
             seconds=round(self.seconds, 3),
+            epoch_seconds=round(self.epoch_seconds, 6),
             images_per_second=round(self.images_per_second, 2),
             learning_rate=float(trainer.optimizers[0].param_groups[0]["lr"]),
             train_loss=self._mean_loss(trainer, module),
@@ -143,8 +153,7 @@ class History(Callback):
         if not isinstance(head, SubCentroidHead):
             return {}
         health = head.health()
-        cosine = health.pairwise_cosine[~health.pairwise_cosine.isnan()]
-        collapsed = int((cosine > COLLAPSED).sum())
+        collapsed = int((health.pairwise_cosine > COLLAPSED).sum())
         if collapsed and not self.was_collapsed and trainer.is_global_zero:
             self.warn(
                 f"Sub-centroids have collapsed in {collapsed} of {head.classes} classes (pairwise "
@@ -153,16 +162,21 @@ class History(Callback):
             )
         self.was_collapsed = bool(collapsed)
         age = health.mean_age
-        return {
-            "pairwise_cosine": float(cosine.mean()) if len(cosine) else None,
-            "empty_subcentroids": int((head.valid & ~head.occupied | health.dead).sum()),
-            "memory_age": age if age == age else None,
-        }
+        return {**health_figures(head, health), "memory_age": age if age == age else None}
 
     def _count_anew(self) -> None:
         self.images, self.batches = 0, 0
         self.loss_sum = 0.0
         self.since = self.training_until = time.perf_counter()
+
+
+def health_figures(head: SubCentroidHead, health: Health) -> dict[str, float | None]:
+    """Mean pairwise cosine, None without a pair, and the number of sub-centroids without rows."""
+    cosine = health.pairwise_cosine[~health.pairwise_cosine.isnan()]
+    return {
+        "pairwise_cosine": float(cosine.mean()) if len(cosine) else None,
+        "empty_subcentroids": int((head.valid & ~head.occupied | health.dead).sum()),
+    }
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:

@@ -64,6 +64,12 @@ class TrainingModule(LightningModule):
         classifier.projection, classifier.centring = parts[1], parts[2]
         return classifier
 
+    def copy_centring_to_average(self) -> None:
+        """Gives statistics that were taken all at once to the averaged weights as they are."""
+        if self.averaged is not None:
+            parts = cast("nn.ModuleList", self.averaged.module)
+            parts[2].load_state_dict(self.model.centring.state_dict())
+
     def configure_optimizers(self) -> Any:
         """The recipe's optimizer, and its schedule by the step."""
         wanted, schedule = self.recipe.optimizer, self.recipe.schedule

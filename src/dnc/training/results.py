@@ -2,11 +2,13 @@
 
 import json
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from dnc import __version__
 from dnc.centroids import Fidelity, SubCentroidHead
 from dnc.data import BadFile, DataSplits, Images, open_data
 from dnc.data.splitting import at_most_per_class
@@ -17,14 +19,13 @@ from dnc.recognition import Recognizer, class_map
 from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
 from dnc.training.features import Features, features_of
 from dnc.training.gallery import gallery_figure
-from dnc.training.history import Row
+from dnc.training.history import Row, health_figures
 from dnc.training.listing import write_cases
 from dnc.training.recipe import Recipe
 
 RESULTS = "results.json"
 # Training images that are looked at once more at the end; their features must fit into memory.
 MOST_IMAGES = 200_000
-HEALTH = ("pairwise_cosine", "empty_subcentroids", "memory_age")
 
 
 @dataclass(frozen=True)
@@ -167,35 +168,39 @@ def described_cases(
         figure = gallery_figure(recognizer, images, features, found)
         figure.savefig(unfinished, dpi=110, format="png")
     cosines = found.cosine_to_mean[found.held > 0]
-    figures = {
+    figures: dict[str, float | None] = {
         "cosine_to_mean": float(cosines.mean()),
         "least_cosine_to_mean": float(cosines.amin()) if len(cosines) else math.nan,
         "agreement": found.agreement,
         "rival_cosine": float(found.rival_cosine[head.occupied].mean()),
+        **health_figures(head, head.health()),
     }
-    # Nothing may be right yet, and a single class has no rival.
-    return {name: figure for name, figure in figures.items() if math.isfinite(figure)}
+    # Nothing may be right yet, and a single class has no rival, a single sub-centroid no pair.
+    return {
+        name: figure
+        for name, figure in figures.items()
+        if figure is not None and math.isfinite(figure)
+    }
 
 
 def write_results(
     folder: Path,
     results: Sequence[Result],
     rows: Sequence[Row],
-    recipe: Recipe,
-    fidelity: dict[str, float],
+    cases: dict[str, float],
 ) -> None:
     """Writes the figures of a run that is finished; the last thing that a run does."""
     last = rows[-1]
-    known = {name: getattr(last, name) for name in HEALTH if getattr(last, name) is not None}
+    epochs = {row.epoch: row.epoch_seconds for row in rows}  # the last row of each
+    age = {} if last.memory_age is None else {"memory_age": last.memory_age}
     by_images = {result.images: _figures(result.evaluation) for result in results}
-    images_per_step = recipe.training.batch_size * recipe.training.accumulate
-    images_per_second = statistics.fmean(row.images_per_second for row in rows)
     tree = {
         "results": by_images,
         "steps": last.step,
         "seconds": last.seconds,
-        "seconds_per_step": images_per_step / max(images_per_second, 1e-9),
-        "health": {**known, **fidelity},
+        "seconds_per_step": sum(epochs.values()) / max(last.step, 1),
+        "health": {**cases, **age},
+        "versions": {"dnc": __version__, "torch": torch.__version__},
     }
     with whole_file(folder / RESULTS) as unfinished:
         unfinished.write_text(json.dumps(tree, indent=1, allow_nan=False), encoding="utf-8")

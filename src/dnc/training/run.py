@@ -104,16 +104,19 @@ def train(
         trainer.fit(module, data, ckpt_path=last if resumed else None)
     if not trainer.is_global_zero:
         return None
-    found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder, trainer.world_size)]
+    found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder)]
     recognizer = kept_model(folder, device=str(trainer.strategy.root_device))
     seen = seen_by(recognizer, splits, workers=recipe.data.workers)
-    if seen is not None and recipe.head.settle:
-        settle_(recognizer, seen[1], folder)
+    if seen is not None:
+        found += seen[1].bad_files
+        if recipe.head.settle:
+            settle_(recognizer, seen[1], folder)
     results = evaluated(recognizer, folder, recipe, sets, on_bad_file=found.append)
-    fidelity = {} if seen is None else described_cases(recognizer, splits, *seen, folder)
+    cases = {} if seen is None else described_cases(recognizer, splits, *seen, folder)
     set_aside = tuple(dict.fromkeys(found))
     write_set_aside(set_aside, folder / "set-aside.csv")
-    write_results(folder, results, history.rows, recipe, fidelity)
+    SetAside.remove(folder)
+    write_results(folder, results, history.rows, cases)
     return RunReport(folder, results, set_aside)
 
 
@@ -166,31 +169,39 @@ def _require_same_data(splits: DataSplits, last: Path) -> None:
 
 
 class SetAside(Callback):
-    """Collects the files that the processes of a run could not read, through small files."""
+    """Collects the files that the processes of a run could not read, through small files.
+
+    They are there until the run ends: what was found before an interruption is not lost.
+    """
 
     def __init__(self, folder: Path, data: RunData) -> None:
         self.folder = folder
         self.data = data
 
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Adds to this process's share."""
+        share = self.folder / f"set-aside-{trainer.global_rank}.csv"
+        found = dict.fromkeys([*read_set_aside(share), *self.data.bad_files])
+        write_set_aside(tuple(found), share)
+
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes this process's share and waits for the others'."""
-        write_set_aside(self.data.bad_files, self.share(self.folder, trainer.global_rank))
+        """Waits for the others' shares."""
         trainer.strategy.barrier()
 
-    @staticmethod
-    def share(folder: Path, rank: int) -> Path:
-        """Where one process writes what it found."""
-        return folder / f"set-aside-{rank}.csv"
+    @classmethod
+    def found(cls, folder: Path) -> list[BadFile]:
+        """What all have found."""
+        return [bad for share in cls._shares(folder) for bad in read_set_aside(share)]
 
     @classmethod
-    def found(cls, folder: Path, processes: int) -> list[BadFile]:
-        """What all have found; their files are removed."""
-        found: list[BadFile] = []
-        for rank in range(processes):
-            share = cls.share(folder, rank)
-            found += read_set_aside(share)
+    def remove(cls, folder: Path) -> None:
+        """Removes the shares, once what is in them is written elsewhere."""
+        for share in cls._shares(folder):
             share.unlink(missing_ok=True)
-        return found
+
+    @staticmethod
+    def _shares(folder: Path) -> list[Path]:
+        return sorted(folder.glob("set-aside-*.csv"))
 
 
 def _on_gpus(recipe: Recipe) -> bool:

@@ -24,7 +24,8 @@ IMAGES_PER_SUBCENTROID = 50
 class StartFromData(Callback):
     """Lets the sub-centroids of a run begin where the network sees the classes.
 
-    Every process looks at the same images and finds the same.
+    Every process looks at the same images. Should they not quite agree on what they see, since
+    batch norms count each process's own batches, the first step makes them one.
     """
 
     def __init__(self, recipe: Recipe, splits: DataSplits) -> None:
@@ -42,6 +43,7 @@ class StartFromData(Callback):
                 recognizer.preprocessing,
                 workers=self.recipe.data.workers,
             )
+            pl_module.copy_centring_to_average()  # type: ignore[operator]
 
 
 def start_from_images_(
@@ -90,9 +92,14 @@ def start_from_features_(head: SubCentroidHead, centring: nn.Module, features: F
     present = torch.from_numpy(clusters.classes_).long().to(device)
     held = torch.from_numpy(clusters.counts_).to(device)
     k = held.shape[1]
-    head.centroids[present, :k] = torch.from_numpy(clusters.centroids_).to(head.centroids)
+    # Of a class with fewer images than sub-centroids some have none, and stay where they were.
+    found = torch.from_numpy(clusters.centroids_).to(head.centroids)
+    head.centroids[present, :k] = torch.where(
+        (held > 0)[..., None], found, head.centroids[present, :k]
+    )
     head.occupied[present, :k] = held > 0
     head.held[present, :k] = held.round().long()
+    head.idle[present] = 0
     head.steps += 1
     return int(clusters.n_iter_)
 
