@@ -20,7 +20,7 @@ ALLOWED = {
     "estimator": {"centroids", "errors"},
     "recognition": {"centroids", "data", "errors", "models"},
     "durations": set(),
-    "study": {"data", "errors", "evaluation", "files", "training"},
+    "study": {"data", "errors", "evaluation", "files", "models", "training"},
     "training": {
         *("centroids", "durations", "data", "errors", "estimator", "evaluation", "files", "models"),
         *("recognition", "__version__"),

@@ -1,6 +1,6 @@
 import pytest
 
-from dnc.errors import InvalidStudy
+from dnc.errors import DNCError, InvalidStudy
 from dnc.study import Study, shipped_studies
 
 
@@ -15,7 +15,7 @@ def test_named_rows_and_the_combinations_of_a_grid_run_with_every_seed(tmp_path)
         tmp_path,
         """
         name: both
-        recipe: digits
+        recipe: cifar10-laptop
         settings: {training.epochs: 2}
         rows:
           softmax: {model.classifier: softmax}
@@ -59,13 +59,21 @@ def test_the_recipe_may_lie_beside_the_study(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("recipe: digits\n", "name"),
+        ("recipe: digits\n", "name is missing$"),
+        ("", "is empty"),
         ("name: x\n", "recipe"),
         ("name: x\nrecipe: digits\nseed: 3\n", "'seeds'"),
         ("name: x\nrecipe: digits\nseeds: []\n", "seeds"),
-        ("name: x\nrecipe: digits\nseeds: -1\n", "seeds"),
+        ("name: x\nrecipe: digits\nseeds: -1\n", "1 or more"),
+        ("name: x\nrecipe: digits\nseeds: [0, 0]\n", "twice"),
+        ("name: x\nrecipe: digits\nimages: tset\n", "test, validation"),
+        ("name: x\nrecipe: digits\nsettings: {head.momentum: 9}\nrows: {a: {}}\n", "^Study x"),
+        ("name: x\nrecipe: digits\nrows: {a: {model.network: resnet21-cifar}}\n", "resnet20"),
+        ("name: x\nrecipe: digits\nrows: {a: {training.nodes: 2}}\n", "several machines"),
+        ("name: x\nrecipe: digits\ngrid: {head.momentum: [0.9, 0.9]}\n", "momentum 0.9"),
+        ("name: x\nrecipe: digits\nrows: {K 0: {head.subcentroids: 0}}\n", "equal to 1$"),
         ("name: x\nrecipe: digits\nmetric: accuracy\n", "metric"),
-        ("name: x\nrecipe: digits\nreference: softmax\n", "rows are x"),
+        ("name: x\nrecipe: digits\nreference: softmax\n", "rows are 'x'"),
         ("name: x\nrecipe: digits\nrows: {a: {head.momentun: 0.9}}\n", "'head.momentum'"),
         ("name: x\nrecipe: digits\nrows: {a: {head.momentum: 9}}\n", "Row 'a'"),
         ("name: x\nrecipe: digits\nrows: {a: {training.seed: 1}}\n", "seeds"),
@@ -81,7 +89,21 @@ def test_what_cannot_be_a_study_is_told_before_anything_runs(tmp_path, text, tol
 
 def test_an_unknown_study_is_told(tmp_path):
     with pytest.raises(InvalidStudy, match="dnc study list"):
+        Study.read("nothing")
+    with pytest.raises(InvalidStudy, match="There is no file"):
         Study.read(tmp_path / "nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name: x\nrecipe: photos\nrows: {a: {data.path: mine}, b: {}}\n", "'a'.* leave"),
+        ("name: x\nrecipe: digits\n", "scikit-learn"),
+    ],
+)
+def test_images_that_would_be_ignored_are_refused(tmp_path, text, told):
+    with pytest.raises(DNCError, match=told):
+        read(tmp_path, text).planned("elsewhere")
 
 
 @pytest.mark.parametrize("name", shipped_studies())

@@ -3,15 +3,19 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import torch
+from click.testing import Result
+from typer.testing import CliRunner
 
+from dnc import cli
 from dnc.study import Study, places, run_missing, write_study
+from dnc.study.running import visible_gpus
 from dnc.study.store import fingerprint
-
-DNC = Path(sys.executable).with_name("dnc")
 
 # Digits of 8x8 pixels; a run takes about as long as torch takes to load.
 STUDY = """
@@ -47,7 +51,7 @@ def found_in(file: Path, output: Path, rows: tuple[str, ...] = ("softmax", "dnc"
     reference = study.reference if study.reference in rows else None
     study = study.model_copy(update={"rows": chosen, "reference": reference})
     runs = study.planned()
-    return study, places(runs, output / "runs", fingerprint(runs[0].recipe))
+    return study, places(runs, output / "runs", fingerprint)
 
 
 def values_of(table: str) -> list[str]:
@@ -130,23 +134,57 @@ def epochs_in(found) -> int:
     return sum(log.count("epoch ") for log in logs)
 
 
-def test_a_run_that_fails_does_not_end_the_others(file, tmp_path):
-    _, found = found_in(file, tmp_path, ("broken", "dnc"))
-    failures = run_missing(found, parallel=1)
-    assert [failure.place.run.row for failure in failures] == ["broken"]
-    assert "no-such-file.safetensors" in failures[0].told
-    assert found[1].results is not None
+def test_two_studies_at_once_do_a_run_once(file, tmp_path):
+    _, found = found_in(file, tmp_path, ("dnc",))
+    failures: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: failures.extend(run_missing(found, parallel=1)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    log = found[0].log.read_text()
+    assert log.count("epoch   3/3") + log.count("epoch  3/3") + log.count("epoch 3/3") == 1
 
 
-def test_the_command_stops_in_time_and_goes_on(file, whole, tmp_path):
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [DNC, "study", file, "--output", tmp_path, *options]
-        return subprocess.run(command, capture_output=True, text=True)
+def test_runs_of_several_processes_come_to_their_end(file, tmp_path):
+    study = Study.read(file)
+    rows = {"two": {"training.devices": 2, "training.accelerator": "cpu", "training.epochs": 1}}
+    study = study.model_copy(update={"rows": rows, "reference": None})
+    found = places(study.planned(), tmp_path, fingerprint)
+    assert run_missing(found, parallel=1, limit_seconds=240) == []
+    assert found[0].finished
 
-    dry = run("--dry-run")
-    assert dry.returncode == 0
-    assert dry.stdout.count("missing") == 4  # in the summary, and for each run
+
+def test_runs_keep_to_the_gpus_that_are_given(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "6,7")
+    assert visible_gpus() == ["6", "7"]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert visible_gpus() == ["0", "1"]
+
+
+def test_the_command_stops_in_time_goes_on_and_tells_what_failed(file, tmp_path):
+    def run(*options: str) -> Result:
+        arguments = ["study", str(file), "--output", str(tmp_path), *options]
+        return CliRunner().invoke(cli.app, arguments)
+
+    assert run("--dry-run").stdout.count("missing") == 4  # in the summary, and for each run
     stopped = run("--limit-minutes", "0.01")
-    assert stopped.returncode == 0
+    assert stopped.exit_code == 0
     assert "0 of 1" in stopped.stdout
-    assert run("--seeds", "0").returncode == 2
+    assert "3 runs are still missing. The same command goes on." in stopped.stdout
+    ended = run()
+    assert ended.exit_code == 1
+    assert "Failed: broken, seed 0" in ended.stdout  # and the others have come to their end
+    assert "no-such-file.safetensors" in ended.stdout
+    assert "(exit code 1)" in ended.stdout
+    states = [line.split()[0] for line in run("--dry-run").stdout.splitlines()[1:]]
+    assert states == ["done", "done", "missing"]
+    assert run("--show").stdout == STUDY
+    assert run("--seeds", "0").exit_code == 2
+    (tmp_path / "file").write_text("")
+    assert "is a file" in str(run("--output", str(tmp_path / "file")).exception)

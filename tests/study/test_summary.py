@@ -1,13 +1,14 @@
 import csv
 import json
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dnc.errors import InvalidData, InvalidStudy
-from dnc.study import Estimate, Study, markdown, places, summarised, write_csv
+from dnc.errors import InvalidData
+from dnc.study import Estimate, Study, markdown, places, summarised, write_csv, write_study
 from dnc.study.pictures import rows_figure
 from dnc.study.store import run_key
 
@@ -18,7 +19,7 @@ VALUES = {"softmax": [0.70, 0.72, 0.69], "dnc": [0.71, 0.74, 0.70]}
 def study(tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text(
-        "name: x\nabout: Which?\nrecipe: digits\nreference: softmax\nseeds: 3\n"
+        "name: x\nabout: Which?\nrecipe: cifar10-laptop\nreference: softmax\nseeds: 3\n"
         "rows:\n  softmax: {model.classifier: softmax}\n  dnc: {}\n"
     )
     return Study.read(path)
@@ -26,7 +27,7 @@ def study(tmp_path):
 
 @pytest.fixture
 def found(study, tmp_path):
-    return places(study.planned("images"), tmp_path / "runs", "images")
+    return places(study.planned("images"), tmp_path / "runs", lambda recipe: "images")
 
 
 def finish(place, top1):
@@ -64,8 +65,8 @@ def test_differences_are_taken_seed_by_seed(study, found):
     assert row.difference.error == pytest.approx(stats.sem(gains))
     assert row.seconds_per_step.mean == pytest.approx(0.11)
     assert row.health == {"pairwise_cosine": 0.5}
-    text = markdown(study, [softmax, row])
-    assert len(rows_figure(study, [softmax, row]).axes) == 1
+    text = markdown(study, [softmax, row], "test")
+    assert len(rows_figure(study, [softmax, row], "test").axes) == 1
     assert "| dnc | 71.67 ± 1.20 | 2.08 | 3 | +1.33 ± 0.33 | 110 | 0.500 |" in text
 
 
@@ -82,7 +83,7 @@ def test_a_difference_needs_a_seed_that_both_rows_have(study, found):
 
 def test_a_study_of_which_nothing_is_finished_has_an_empty_table(study, found):
     rows = summarised(study, found)
-    assert "| softmax |  |  | 0 of 3 |" in markdown(study, rows)
+    assert "| softmax |  |  | 0 of 3 |" in markdown(study, rows, "test")
 
 
 def test_every_finished_run_is_a_line_of_the_csv(study, found, tmp_path):
@@ -96,11 +97,44 @@ def test_every_finished_run_is_a_line_of_the_csv(study, found, tmp_path):
     assert [float(line["test top1"]) for line in lines[::2]] == VALUES["softmax"]
 
 
-@pytest.mark.parametrize("change", [{"images": "validation"}, {"metric": "top5"}])
-def test_a_metric_that_the_runs_lack_is_told(study, found, change):
+def test_a_figure_that_a_run_lacks_is_an_empty_cell(study, found):
     finish_all(found)
-    with pytest.raises(InvalidStudy):
-        summarised(study.model_copy(update=change), found)
+    rows = summarised(study.model_copy(update={"metric": "top5"}), found)
+    assert [row.metric for row in rows] == [None, None]
+    results = json.loads((found[1].folder / "results.json").read_text())
+    results["results"]["test"]["top1"] = None
+    (found[1].folder / "results.json").write_text(json.dumps(results))
+    softmax, row = summarised(study, found)
+    assert (softmax.metric.count, row.metric.count, row.difference.count) == (3, 2, 2)
+    assert "2 of 3" in markdown(study, [softmax, row], "test")
+
+
+def test_a_table_names_the_images_that_its_figures_are_of(study, found, tmp_path):
+    finish_all(found)
+    for place in found:
+        path = place.folder / "results.json"
+        results = json.loads(path.read_text())
+        results["results"] = {"validation": results["results"]["test"]}
+        path.write_text(json.dumps(results))
+    text = write_study(study, found, tmp_path / "x")
+    assert "| dnc | 71.67 ± 1.20 |" in text
+    assert "on the validation images" in text
+    assert "test" not in text
+
+
+def test_a_table_tells_of_runs_that_were_not_made_alike(study, found, tmp_path):
+    finish_all(found)
+    assert "alike" not in write_study(study, found, tmp_path / "x")
+    for place, threads in zip(found, (1, 2, 1, 1, 1, 1), strict=True):
+        path = place.folder / "results.json"
+        path.write_text(json.dumps({**place.results, "made_with": {"threads": threads}}))
+    assert "alike: threads 1; threads 2." in write_study(study, found, tmp_path / "x")
+
+
+def test_names_of_rows_cannot_break_the_table(study, found):
+    (row,) = [row for row in summarised(study, found) if row.name == "dnc"]
+    row = replace(row, name="a|b\nc")
+    assert r"| a\|b c |" in markdown(study, [row], "test")
 
 
 def test_damaged_results_are_told(found):
@@ -116,26 +150,66 @@ def test_a_run_is_known_by_what_its_result_depends_on(study):
         {"name": "other", "about": "words", "data.path": "elsewhere", "data.workers": 3}
     )
     assert run_key(same, "images") == run_key(recipe, "images")
+    dnc = {"model.classifier": "dnc"}
     others = [
         run_key(recipe, "other images"),
         *(
             run_key(recipe.with_values(values), "images")
             for values in (
                 {"training.seed": 9},
-                {"head.momentum": 0.5},
                 {"data.size": 24},
                 {"training.epochs": 3},
                 {"model.network": "resnet18-cifar"},
+                {"training.devices": 2},
+                {"data.store": "disk"},
+                dnc,
+                {**dnc, "head.momentum": 0.5},
             )
         ),
     ]
-    assert len({run_key(recipe, "images"), *others}) == 7
+    assert len({run_key(recipe, "images"), *others}) == 10
+
+
+def test_a_linear_layer_does_not_depend_on_subcentroids(study):
+    recipe = study.planned("images")[0].recipe
+    assert recipe.model.classifier == "softmax"
+    other = recipe.with_values({"head.subcentroids": 9, "head.start": "close"})
+    assert run_key(other, "images") == run_key(recipe, "images")
+    started = recipe.with_values({"head.start": "data"})  # it sets what features are centred by
+    assert run_key(started, "images") != run_key(recipe, "images")
+
+
+def test_a_run_is_known_by_what_is_in_the_files_that_it_names(study, tmp_path):
+    file = tmp_path / "weights.safetensors"
+    recipe = study.planned("images")[0].recipe.with_values({"model.pretrained": str(file)})
+    keys = {run_key(recipe, "images")}
+    for text in ("one", "other"):
+        file.write_text(text)
+        keys.add(run_key(recipe, "images"))
+    assert len(keys) == 3
+
+
+def test_rows_with_images_of_their_own_are_runs_of_their_own(study, tmp_path):
+    rows = {name: {"data.path": name} for name in "ab"}
+    study = study.model_copy(update={"rows": rows, "reference": None, "seeds": (0,)})
+    one, other = places(study.planned(), tmp_path, lambda recipe: recipe.data.path)
+    assert one.folder != other.folder
+    one, other = places(study.planned(), tmp_path, lambda recipe: "the same images")
+    assert one.folder == other.folder
+
+
+def test_of_several_folders_of_a_run_the_finished_one_counts(study, found, tmp_path):
+    key = found[1].folder.name.rpartition("-")[2]
+    (tmp_path / "runs" / f"a-{key}").mkdir(parents=True)
+    finish(found[1], 0.5)
+    again = places(study.planned("images"), tmp_path / "runs", lambda recipe: "images")
+    assert again[1].folder == found[1].folder
 
 
 def test_the_same_run_of_another_study_is_in_the_same_folder(study, found, tmp_path):
     finish_all(found)
     renamed = study.model_copy(update={"name": "y", "rows": {"by another name": study.rows["dnc"]}})
     renamed = renamed.model_copy(update={"reference": None})
-    again = places(renamed.planned("elsewhere"), tmp_path / "runs", "images")
+    again = places(renamed.planned("elsewhere"), tmp_path / "runs", lambda recipe: "images")
     assert [place.folder for place in again] == [found[i].folder for i in (1, 3, 5)]
     assert all(place.results for place in again)

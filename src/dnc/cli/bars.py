@@ -104,5 +104,5 @@ class StudyBars:
         top1 = {images: metrics["top1"] for images, metrics in results["results"].items()}
         told = ", ".join(f"{images} {100 * share:.2f} %" for images, share in top1.items())
         run, taken = place.run, duration(results["seconds"])
-        line = f"{run.row}, seed {run.seed}: {told} ({taken}){self.left}"
+        line = f"{run.row}, seed {run.seed}: {told} (trained for {taken}){self.left}"
         self.console.print(line, highlight=False, markup=False)

@@ -32,51 +32,61 @@ def study(
         int, typer.Option(min=1, help="Of each run; with another number results differ in digits.")
     ] = 1,
     limit_minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after this time; the same command goes on.")
+        float | None,
+        typer.Option(min=0.01, help="Stop after this time; the same command goes on."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show which runs are done and which are missing.")
     ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the study's file.")] = False,
 ) -> None:
     """Compare settings over seeds: trains what is missing, then writes table, CSV and plot.
 
     A study may be stopped at any moment, even by `kill -9`; the same command goes on. A run that is
-    finished is never repeated, whichever study it was for.
+    finished is never repeated, whichever study it was for. The file has a `name`, a `recipe`,
+    `settings` for all rows, `rows` and a `grid`, `seeds`, a `metric`, `images` and a `reference`.
 
     Examples:
     - `dnc study list`
 
     - `dnc study digits-subcentroids --limit-minutes 5`
 
+    - `dnc study digits-subcentroids --show > mine.yaml`
+
     - `dnc study mine.yaml photos/ --dry-run`
     """
     from dnc.errors import InvalidStudy
-    from dnc.study import Study, fingerprint, places, write_study
+    from dnc.study import Study, fingerprint, places, study_path, write_study
 
     console = Console()
     if file == "list":
         console.print(_listing())
         return
+    if show:
+        typer.echo(study_path(file).read_text(encoding="utf-8"), nl=False)
+        return
+    if output.exists() and not output.is_dir():
+        raise InvalidStudy(f"{output} is a file; give a folder with --output.")
     chosen = Study.read(file)
     if seeds is not None:
         chosen = chosen.model_copy(update={"seeds": tuple(range(seeds))})
     runs = chosen.planned(data)
-    if runs[0].recipe.data.path is None and runs[0].recipe.data.kind != "digits":
+    if any(run.recipe.data.path is None and run.recipe.data.kind != "digits" for run in runs):
         raise InvalidStudy(f"Study {chosen.name} needs images: dnc study {file} DATA.")
-    found = places(runs, output / "runs", fingerprint(runs[0].recipe))
+    found = places(runs, output / "runs", fingerprint)
     missing = len({place.folder for place in found if not place.finished})
     console.print(
         f"{chosen.name}: {len(chosen.all_rows())} rows, {len(set(chosen.seeds))} seeds, "
-        f"{len(found)} runs, {missing} of them missing",
+        f"{len({place.folder for place in found})} runs, {missing} of them missing",
         highlight=False,
     )
     if dry_run:
         for place in found:
-            state = "done" if place.finished else "missing"
-            line = f"  {state:8}{place.run.row}, seed {place.run.seed}"
+            line = f"  {_state(place):8}{place.run.row}, seed {place.run.seed}"
             console.print(line, highlight=False, markup=False)
         return
     failures = _run(console, found, parallel, threads, limit_minutes) if missing else []
+    left = len({place.folder for place in found if not place.finished}) - len(failures)
     table = write_study(chosen, found, output / chosen.name)
     console.print(table, highlight=False, markup=False, soft_wrap=True)
     console.print(f"Written: {output / chosen.name}", highlight=False, soft_wrap=True)
@@ -84,8 +94,17 @@ def study(
         run = failure.place.run
         console.print(f"Failed: {run.row}, seed {run.seed}", style="red", markup=False)
         console.print(f"{failure.told}\n  all of it: {failure.place.log}", markup=False)
+    if left:
+        told = f"Stopped: {left} runs are still missing. The same command goes on."
+        console.print(told, style="yellow", highlight=False)
     if failures:
         raise typer.Exit(1)
+
+
+def _state(place: "Place") -> str:
+    if place.finished:
+        return "done"
+    return f"begun, {place.epochs} epochs  " if place.epochs else "missing"
 
 
 def _run(
@@ -98,15 +117,19 @@ def _run(
     from dnc.cli.bars import StudyBars
     from dnc.study import default_parallel, run_missing
 
-    with StudyBars(console) as bars:
-        return run_missing(
-            found,
-            parallel=parallel or default_parallel(),
-            threads=threads,
-            limit_seconds=None if limit_minutes is None else 60 * limit_minutes,
-            on_progress=bars.show,
-            on_finished=bars.finished,
-        )
+    try:
+        with StudyBars(console) as bars:
+            return run_missing(
+                found,
+                parallel=parallel or default_parallel(),
+                threads=threads,
+                limit_seconds=None if limit_minutes is None else 60 * limit_minutes,
+                on_progress=bars.show,
+                on_finished=bars.finished,
+            )
+    except KeyboardInterrupt as stopped:
+        console.print("Interrupted. The same command goes on.", highlight=False)
+        raise SystemExit(130) from stopped
 
 
 def _listing() -> Table:

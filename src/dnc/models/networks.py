@@ -103,7 +103,7 @@ def backbone(
         image_size: height and width of the images, if not those the network was made for.
 
     """
-    _require_known(name)
+    require_known(name)
     if not 0 <= drop_path < 1:
         raise InvalidSetting(f"drop_path is {drop_path}; use a share from 0 to below 1.")
     if image_size is not None and image_size < 1:
@@ -183,7 +183,7 @@ def classifier(
 
 def describe(name: str, *, image_size: int | None = None) -> NetworkInfo:
     """What a network is, without its weights."""
-    _require_known(name)
+    require_known(name)
     try:
         with torch.device("meta"):
             return backbone(name, image_size=image_size)[1]
@@ -192,7 +192,8 @@ def describe(name: str, *, image_size: int | None = None) -> NetworkInfo:
         return backbone(name, image_size=image_size)[1]
 
 
-def _require_known(name: str) -> None:
+def require_known(name: str) -> None:
+    """Refuses a name that is no network's."""
     if name in network_names() or is_known_to_timm(name):
         return
     near = difflib.get_close_matches(

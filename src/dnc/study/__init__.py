@@ -1,10 +1,17 @@
 """Studies: the same training with different settings and seeds, and what comes of it."""
 
-from dnc.study.definition import Run, Study, shipped_studies
+from dnc.study.definition import Run, Study, shipped_studies, study_path
 from dnc.study.reporting import write_study
 from dnc.study.running import Failure, Progress, default_parallel, run_missing
 from dnc.study.store import Place, fingerprint, places
-from dnc.study.summary import Estimate, RowSummary, markdown, summarised, write_csv
+from dnc.study.summary import (
+    Estimate,
+    RowSummary,
+    compared_images,
+    markdown,
+    summarised,
+    write_csv,
+)
 
 __all__ = [
     "Estimate",
@@ -14,12 +21,14 @@ __all__ = [
     "RowSummary",
     "Run",
     "Study",
+    "compared_images",
     "default_parallel",
     "fingerprint",
     "markdown",
     "places",
     "run_missing",
     "shipped_studies",
+    "study_path",
     "summarised",
     "write_csv",
     "write_study",

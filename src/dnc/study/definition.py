@@ -1,7 +1,7 @@
 """A study: one recipe, the settings to compare, the seeds, and the number to compare them by."""
 
 import itertools
-import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from dnc.errors import InvalidRecipe, InvalidStudy
+from dnc.errors import InvalidModel, InvalidRecipe, InvalidStudy
+from dnc.models.networks import require_known
 from dnc.training.recipe import Recipe
 from dnc.training.recipe_text import nearest, parsed, read_text, told
 from dnc.training.sections import Section
@@ -24,7 +25,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 class Study(Section):
     """What is compared: rows that are named, and all combinations of a grid."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+    name: Annotated[str, Field(min_length=1, max_length=100)]
     about: str = Field("", description="the question that it answers")
     recipe: str = Field(description="a shipped recipe, or a file beside the study")
     settings: Settings = Field({}, description="fields of the recipe, set for all rows")
@@ -43,11 +44,24 @@ class Study(Section):
     )
     reference: str | None = Field(None, description="the row that the others are compared with")
 
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        if not re.fullmatch(r"\w[\w.-]*", value):
+            raise ValueError("use letters, digits, '.', '_' and '-': it becomes a folder")
+        return value
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_of_seeds(cls, value: Any) -> Any:
         """A number stands for so many seeds."""
-        return tuple(range(value)) if type(value) is int and 0 < value <= 10_000 else value
+        if type(value) is int and 0 < value <= 10_000:
+            return tuple(range(value))
+        if not isinstance(value, list | tuple):
+            raise ValueError("give how many, 1 or more, or a list such as [0, 1, 2]")
+        if len(set(map(str, value))) < len(value):
+            raise ValueError("a seed is there twice")
+        return value
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> "Study":
@@ -55,7 +69,8 @@ class Study(Section):
         path = study_path(name_or_path)
         tree = parsed(read_text(path), str(path))
         if not isinstance(tree, Mapping):
-            raise InvalidStudy(f"{path} is {type(tree).__name__}; it must be a mapping of keys.")
+            came = "empty" if tree is None else f"a {type(tree).__name__}"
+            raise InvalidStudy(f"{path} is {came}; it must be a mapping: name, recipe, rows, ...")
         for key in tree:
             if key not in cls.model_fields:
                 raise InvalidStudy(
@@ -77,33 +92,62 @@ class Study(Section):
         rows = {name: {**self.settings, **own} for name, own in self.rows.items()}
         for values in itertools.product(*self.grid.values()) if self.grid else ():
             chosen = dict(zip(self.grid, values, strict=True))
-            rows[_row_name(chosen)] = {**self.settings, **chosen}
+            name = _row_name(chosen)
+            if name in rows:
+                raise InvalidStudy(f"Study {self.name} has two rows called {name!r}.")
+            rows[name] = {**self.settings, **chosen}
         if not rows:
             rows[self.name] = self.settings
         return rows
 
     def planned(self, path: str | None = None) -> tuple["Run", ...]:
         """Every run of the study: all rows with one seed, then all rows with the next."""
+        rows = self._recipes()
+        if self.reference is not None and self.reference not in rows:
+            raise InvalidStudy(
+                f"The reference of study {self.name} is {self.reference!r}; its rows are "
+                f"{', '.join(map(repr, rows))}."
+            )
+        sets = {"test", "validation", *(s for row in rows.values() for s in row.data.evaluate_on)}
+        if self.images is not None and self.images not in sets:
+            raise InvalidStudy(
+                f"Study {self.name} compares by {self.images!r} images; runs are evaluated on "
+                f"{', '.join(sorted(sets))}."
+            )
+        for name, recipe in rows.items():
+            if path is not None and recipe.data.path is not None:
+                raise InvalidStudy(
+                    f"Row {name!r} has images of its own (data.path: {recipe.data.path}); leave "
+                    f"the argument {path} out."
+                )
+        runs = []
+        for seed in self.seeds:
+            for name, recipe in rows.items():
+                whole = recipe.with_values({"training.seed": seed})
+                runs.append(Run(name, seed, whole if path is None else whole.with_path(path)))
+        return tuple(runs)
+
+    def _recipes(self) -> dict[str, Recipe]:
+        """The recipe of each row, with names and values checked."""
         base = Recipe.read(self.recipe)
+        try:
+            base.with_values(self.settings)
+        except InvalidRecipe as error:
+            raise InvalidStudy(f"Study {self.name}: {error}") from error
         rows = {}
         for name, settings in self.all_rows().items():
             if "training.seed" in settings:
                 raise InvalidStudy(f"Row {name!r} sets training.seed; that is what seeds are for.")
             try:
-                rows[name] = base.with_values(settings)
-            except InvalidRecipe as error:
+                recipe = base.with_values(settings)
+                if recipe.model.start_from is None:
+                    require_known(recipe.model.network)
+            except (InvalidRecipe, InvalidModel) as error:
                 raise InvalidStudy(f"Row {name!r} of study {self.name}: {error}") from error
-        if self.reference is not None and self.reference not in rows:
-            raise InvalidStudy(
-                f"The reference of study {self.name} is {self.reference!r}; its rows are "
-                f"{', '.join(rows)}."
-            )
-        runs = []
-        for seed in dict.fromkeys(self.seeds):
-            for name, recipe in rows.items():
-                whole = recipe.with_values({"training.seed": seed})
-                runs.append(Run(name, seed, whole if path is None else whole.with_path(path)))
-        return tuple(runs)
+            if recipe.training.nodes > 1:
+                raise InvalidStudy(f"Row {name!r} asks for several machines; a study has one.")
+            rows[name] = recipe
+        return rows
 
     @property
     def higher_is_better(self) -> bool:
@@ -133,6 +177,8 @@ def study_path(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
+    if path.suffix in (".yaml", ".yml"):
+        raise InvalidStudy(f"There is no file {path}. `dnc study list` lists what is shipped.")
     raise InvalidStudy(
         f"There is no study {str(name_or_path)!r}.{nearest(str(name_or_path), shipped)} "
         "`dnc study list` lists those that are shipped; a file of your own ends in .yaml."
@@ -140,10 +186,4 @@ def study_path(name_or_path: str | Path) -> Path:
 
 
 def _row_name(chosen: Settings) -> str:
-    return ", ".join(f"{name.rpartition('.')[2]} {_shown(value)}" for name, value in chosen.items())
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:g}"
-    return str(value)
+    return ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in chosen.items())

@@ -7,18 +7,27 @@ from dnc.files import whole_file
 from dnc.study.definition import Study
 from dnc.study.pictures import rows_figure
 from dnc.study.store import Place
-from dnc.study.summary import markdown, summarised, write_csv
+from dnc.study.summary import compared_images, markdown, summarised, write_csv
 
 
 def write_study(study: Study, places: Sequence[Place], folder: Path) -> str:
     """Writes `table.md`, `runs.csv` and `rows.png` of the finished runs; the table."""
-    rows = summarised(study, places)
-    text = markdown(study, rows)
     folder.mkdir(parents=True, exist_ok=True)
+    write_csv(places, folder / "runs.csv")
+    rows, images = summarised(study, places), compared_images(study, places)
+    text = markdown(study, rows, images) + _told_apart(places)
     with whole_file(folder / "table.md") as unfinished:
         unfinished.write_text(text, encoding="utf-8")
-    write_csv(places, folder / "runs.csv")
     if any(row.metric is not None for row in rows):
         with whole_file(folder / "rows.png") as unfinished:
-            rows_figure(study, rows).savefig(unfinished, dpi=130, format="png")
+            rows_figure(study, rows, images).savefig(unfinished, dpi=130, format="png")
     return text
+
+
+def _told_apart(places: Sequence[Place]) -> str:
+    """A remark if some of the runs were made with other versions or threads than others."""
+    made = [(place.results or {}).get("made_with") for place in places]
+    ways = {", ".join(f"{name} {value}" for name, value in way.items()) for way in made if way}
+    if len(ways) < 2:
+        return ""
+    return f"\nNot all runs were made alike: {'; '.join(sorted(ways))}.\n"

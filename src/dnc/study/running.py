@@ -1,6 +1,5 @@
 """Runs what is missing of a study, several at a time, so that it can be stopped at any moment."""
 
-import csv
 import json
 import os
 import signal
@@ -74,23 +73,27 @@ def run_missing(
     """
     different = list({place.folder: place for place in places}.values())
     waiting = [place for place in different if not place.finished]
+    gpus = visible_gpus()
+    if gpus:
+        most = max((_devices(place) for place in waiting), default=1)
+        parallel = min(parallel, len(gpus) // most)
     parallel = max(1, min(parallel, len(waiting)))
     active: dict[int, _Active] = {}
     failures: list[Failure] = []
-    before = sum(_epochs_done(place) for place in different)
+    before = sum(place.epochs for place in different)
     began = time.monotonic()
     try:
         while waiting or active:
             for slot in range(parallel):
                 if waiting and slot not in active:
-                    active[slot] = _Active(waiting.pop(0), slot, threads)
+                    active[slot] = _Active(waiting.pop(0), slot, threads, gpus)
             time.sleep(SECONDS_BETWEEN_LOOKS)
             for slot, run in list(active.items()):
                 if run.process.poll() is not None:
                     run.close()
                     del active[slot]
                     if run.process.returncode or not run.place.finished:
-                        failures.append(Failure(run.place, _last_lines(run.place)))
+                        failures.append(Failure(run.place, run.last_words()))
                     elif on_finished is not None:
                         on_finished(run.place)
             elapsed = time.monotonic() - began
@@ -106,20 +109,23 @@ def run_missing(
 class _Active:
     """A run that is going on in a process of its own."""
 
-    def __init__(self, place: Place, slot: int, threads: int) -> None:
+    def __init__(self, place: Place, slot: int, threads: int, gpus: list[str]) -> None:
         self.place = place
         place.folder.parent.mkdir(parents=True, exist_ok=True)
+        self.log_begins = place.log.stat().st_size if place.log.exists() else 0
         surroundings = {
             **os.environ,
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
             "PYTHONUNBUFFERED": "1",
         }
-        if torch.cuda.is_available():
-            surroundings["CUDA_VISIBLE_DEVICES"] = str(slot % torch.cuda.device_count())
+        if gpus:
+            own = _devices(place)
+            surroundings["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[slot * own : (slot + 1) * own])
+        recipe = json.dumps(place.run.recipe.model_dump(mode="json"))
         with place.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dnc.study.worker", str(place.folder)],
+                [sys.executable, "-m", "dnc.study.worker", str(place.folder), recipe],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -127,10 +133,15 @@ class _Active:
                 # Ctrl-C of the terminal is for the study, which then stops its runs one by one.
                 start_new_session=True,
             )
-        assert self.process.stdin is not None
-        tree = place.run.recipe.model_dump(mode="json")
-        self.process.stdin.write(json.dumps(tree).encode() + b"\n")
-        self.process.stdin.flush()
+
+    def last_words(self) -> str:
+        """What the process printed last, and how it ended."""
+        with self.place.log.open("rb") as log:
+            log.seek(self.log_begins)
+            lines = log.read().decode("utf-8", errors="replace").splitlines()
+        code = self.process.returncode
+        how = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+        return "\n".join([*lines[-LINES_OF_A_FAILURE:], f"({how})"])
 
     def close(self) -> None:
         """Closes the pipe to the process."""
@@ -160,29 +171,25 @@ def _progress(
 ) -> Progress:
     failed = {failure.place for failure in failures}
     counted = [place for place in places if place not in failed]
-    done = sum(_epochs_done(place) for place in places)
-    left = sum(place.run.recipe.training.epochs - _epochs_done(place) for place in counted)
+    done = sum(place.epochs for place in places)
+    left = sum(place.run.recipe.training.epochs - place.epochs for place in counted)
     moved = done - epochs_before
     return Progress(
         finished=sum(place.finished for place in places),
         total=len(places),
-        active=tuple((run.place, _epochs_done(run.place)) for run in active),
+        active=tuple((run.place, run.place.epochs) for run in active),
         seconds_left=elapsed * left / moved if moved > 0 else None,
     )
 
 
-def _epochs_done(place: Place) -> int:
-    """Whole epochs of a run, by the table that it keeps."""
-    if place.finished:
-        return place.run.recipe.training.epochs
-    try:
-        with (place.folder / "metrics.csv").open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except FileNotFoundError:
-        return 0
-    return int(rows[-1]["epoch"]) if rows else 0
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA names them."""
+    count = torch.cuda.device_count()
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return given.split(",")[:count] if given else [str(number) for number in range(count)]
 
 
-def _last_lines(place: Place) -> str:
-    lines = place.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-LINES_OF_A_FAILURE:])
+def _devices(place: Place) -> int:
+    """How many GPUs a run is to have for itself."""
+    devices = place.run.recipe.training.devices
+    return 1 if devices == "auto" else devices

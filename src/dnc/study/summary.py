@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dnc.errors import InvalidStudy
 from dnc.files import whole_file
 from dnc.study.definition import Study
 from dnc.study.store import Place
@@ -18,10 +17,15 @@ HEALTH = {
     "pairwise_cosine": "cosine inside a class",
     "rival_cosine": "to a rival",
     "cosine_to_mean": "to its mean",
-    "least_cosine_to_mean": "at least",
-    "agreement": "agreement",
+    "least_cosine_to_mean": "least to its mean",
+    "agreement": "with its nearest",
     "empty_subcentroids": "empty",
 }
+HEALTH_TOLD = (
+    "Of the sub-centroids at the end: the mean cosine between those of a class; from each to the "
+    "nearest one of another class; to the mean of its training images, and the least of these; the "
+    "share of training images that are with the nearest one of their class; how many have none."
+)
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,12 @@ class RowSummary:
 
     Attributes:
         name: of the row.
-        values: the metric by seed, of the runs that are finished.
+        values: the metric by seed, of the runs that are finished and have it.
         metric: over these; None before one is.
         difference: to the reference, over the seeds that both have; None for the reference itself.
         seconds_per_step: over these.
         health: means of what is known of the sub-centroids at the end of the runs.
-        missing: seeds whose run is not finished.
+        missing: seeds whose run is not finished, or has no such figure.
     """
 
     name: str
@@ -74,17 +78,20 @@ class RowSummary:
 def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
     """A summary of each row, from the runs that are finished."""
     results: dict[str, dict[int, dict[str, Any]]] = {}
-    missing: dict[str, list[int]] = {}
+    seeds: dict[str, list[int]] = {}
     for place in places:
         found, row = place.results, place.run.row
+        seeds.setdefault(row, []).append(place.run.seed)
         results.setdefault(row, {})
-        missing.setdefault(row, [])
-        if found is None:
-            missing[row].append(place.run.seed)
-        else:
+        if found is not None:
             results[row][place.run.seed] = found
+    compared = compared_images(study, places)
     values = {
-        row: {seed: _value(study, result) for seed, result in by_seed.items()}
+        row: {
+            seed: float(value)
+            for seed, result in by_seed.items()
+            if (value := result["results"].get(compared, {}).get(study.metric)) is not None
+        }
         for row, by_seed in results.items()
     }
     reference = values.get(study.reference or "", {})
@@ -96,14 +103,22 @@ def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
             None if row == study.reference else _difference(values[row], reference),
             _estimate([result["seconds_per_step"] for result in by_seed.values()]),
             _mean_health(list(by_seed.values())),
-            tuple(missing[row]),
+            tuple(seed for seed in seeds[row] if seed not in values[row]),
         )
         for row, by_seed in results.items()
     ]
 
 
-def markdown(study: Study, rows: Sequence[RowSummary]) -> str:
-    """The table of a study, with what makes it."""
+def compared_images(study: Study, places: Sequence[Place]) -> str:
+    """The images that the rows are compared by: as the study says, or the first that runs have."""
+    if study.images is not None:
+        return study.images
+    found = (name for place in places for name in (place.results or {"results": {}})["results"])
+    return next(found, "test")
+
+
+def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
+    """The table of a study, with what makes it; `images` are those that rows are compared by."""
     percent = study.metric in PERCENT
     unit = ", %" if percent else ""
     columns = [f"{study.metric}{unit}", "spread", "seeds"]
@@ -130,13 +145,15 @@ def markdown(study: Study, rows: Sequence[RowSummary]) -> str:
             cells.append(_with_error(row.difference, percent=percent, sign=True))
         cells.append(f"{1000 * row.seconds_per_step.mean:.0f}" if row.seconds_per_step else "")
         cells += [f"{row.health[name]:.3f}" if name in row.health else "" for name in health]
-        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        f"Mean over the seeds ± its standard error; spread is the standard deviation. "
-        f"{study.metric} on the {study.images or 'test'} images"
-        + ("; differences are taken seed by seed." if study.reference is not None else "."),
-    ]
+        lines.append(f"| {_in_a_cell(row.name)} | " + " | ".join(cells) + " |")
+    told = (
+        f"{study.metric} on the {images} images: mean over the seeds ± its standard error; spread "
+        "is the standard deviation"
+    )
+    told += "; differences are taken seed by seed." if study.reference is not None else "."
+    lines += ["", told]
+    if health:
+        lines += ["", HEALTH_TOLD]
     return "\n".join(lines) + "\n"
 
 
@@ -170,20 +187,6 @@ def write_csv(places: Sequence[Place], path: Path) -> None:
         writer.writerows(table)
 
 
-def _value(study: Study, result: dict[str, Any]) -> float:
-    by_images = result["results"]
-    images = study.images or next(iter(by_images), "")
-    if images not in by_images:
-        raise InvalidStudy(
-            f"Study {study.name} asks for {study.metric} on {images or 'some'} images; the runs "
-            f"have {', '.join(by_images) or 'none'}."
-        )
-    value = by_images[images].get(study.metric)
-    if value is None:
-        raise InvalidStudy(f"The runs of study {study.name} have no {study.metric} on {images}.")
-    return float(value)
-
-
 def _difference(values: dict[int, float], reference: dict[int, float]) -> Estimate | None:
     """Seed by seed: what a seed does to both rows cancels."""
     return _estimate([values[seed] - reference[seed] for seed in values if seed in reference])
@@ -201,6 +204,10 @@ def _mean_health(results: list[dict[str, Any]]) -> dict[str, float]:
         )
         for name in names
     }
+
+
+def _in_a_cell(name: str) -> str:
+    return " ".join(name.split()).replace("|", r"\|")
 
 
 def _number(value: float | None, *, percent: bool, sign: bool = False) -> str:

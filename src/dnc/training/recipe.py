@@ -108,6 +108,11 @@ class Recipe(Section):
 
     def with_path(self, path: str) -> "Recipe":
         """The recipe with its images somewhere else."""
+        if self.data.kind == "digits":
+            raise InvalidRecipe(
+                f"Recipe {self.name} is for the digits that scikit-learn ships (data.kind: digits) "
+                f"and takes no images from {path}; leave it out, or take another recipe."
+            )
         return self._with("data", "path", path)
 
     def with_start(self, checkpoint: str) -> "Recipe":
@@ -123,9 +128,9 @@ class Recipe(Section):
     def with_absolute_paths(self) -> "Recipe":
         """The recipe with paths that mean the same from every folder."""
         tree = self.model_dump()
-        for section, field in (("data", "path"), ("model", "start_from")):
+        for section, field in (("data", "path"), ("model", "start_from"), ("model", "pretrained")):
             path = tree[section][field]
-            if path is not None:
+            if isinstance(path, str):
                 tree[section][field] = str(Path(path).absolute())
         return self.from_tree(tree)
 

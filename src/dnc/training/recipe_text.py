@@ -132,10 +132,15 @@ def is_unicode(word: str) -> bool:
 
 def told(error: ValidationError) -> str:
     """What pydantic found, in a sentence for each field."""
+    items = error.errors(include_url=False)
+    places = [_place(item["loc"]) for item in items]
     told = []
-    for item in error.errors(include_url=False):
-        place = ".".join(str(part) for part in item["loc"] if not _is_type_name(part))
-        told.append(f"{place or 'recipe'} is {_short(item['input'])}: {item['msg']}")
+    for item, place in zip(items, places, strict=True):
+        reason = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            told.append(f"{place} is missing")
+        elif item["type"] != "tuple_type" or places.count(place) == 1:  # else one value was meant
+            told.append(f"{place or 'recipe'} is {_short(item['input'])}: {reason}")
     different = list(dict.fromkeys(told))
     more = f"; and {len(different) - MOST_TOLD} more" if len(different) > MOST_TOLD else ""
     return "; ".join(different[:MOST_TOLD]) + more
@@ -144,6 +149,10 @@ def told(error: ValidationError) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in parts if not _is_type_name(part))
 
 
 def _is_type_name(part: object) -> bool:

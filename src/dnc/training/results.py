@@ -47,10 +47,8 @@ def evaluation_sets(
     names: tuple[str, ...] = ("test", "validation")
     sets = {name: parts[name] for name in names if name in parts}
     for given in recipe.data.evaluate_on:
-        kind, equals, path = given.partition("=")
-        further = open_data(
-            path if equals else kind, kind=kind if equals else None, validation_share=0.0
-        )
+        path, kind = recipe.data.named_set(given)
+        further = open_data(path, kind=kind, validation_share=0.0)
         sets[given] = part_to_evaluate(further, given)[1]
         class_map(recognizer, sets[given].classes)
     return sets
@@ -200,7 +198,11 @@ def write_results(
         "seconds": last.seconds,
         "seconds_per_step": sum(epochs.values()) / max(last.step, 1),
         "health": {**cases, **age},
-        "versions": {"dnc": __version__, "torch": torch.__version__},
+        "made_with": {
+            "dnc": __version__,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+        },
     }
     with whole_file(folder / RESULTS) as unfinished:
         unfinished.write_text(json.dumps(tree, indent=1, allow_nan=False), encoding="utf-8")

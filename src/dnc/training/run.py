@@ -150,7 +150,9 @@ def _require_path(recipe: Recipe) -> None:
 def _require_free(folder: Path, *, resume: bool) -> None:
     if resume and not (folder / RECIPE).is_file():
         raise InvalidRecipe(f"{folder} holds no run to resume: it has no {RECIPE}.")
-    if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not folder.is_dir():
+        raise InvalidRecipe(f"{folder} is a file; give a folder with --output.")
+    if not resume and folder.exists() and any(folder.iterdir()):
         raise InvalidRecipe(
             f"{folder} is there already. Go on with the run in it by --resume {folder}, or give "
             "another folder with --output."

@@ -58,6 +58,12 @@ class Data(Section):
         (), description="further data sets to evaluate on at the end, as KIND=PATH or PATH"
     )
 
+    @staticmethod
+    def named_set(given: str) -> tuple[str, str | None]:
+        """Path and kind of a set that is written as KIND=PATH or PATH."""
+        kind, equals, path = given.partition("=")
+        return (path, kind) if equals else (given, None)
+
     @model_validator(mode="after")
     def _kind_is_known(self) -> Self:
         if self.kind is not None and self.kind not in KINDS:
