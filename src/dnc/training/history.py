@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dnc.centroids import Health, SubCentroidHead
 from dnc.files import whole_file
@@ -221,6 +222,7 @@ def _draw(ax: Axes, title: str, rows: Sequence[Row], lines: list[tuple[str, str]
         )
     ax.set_title(title, fontsize=9, color="#222222")
     ax.set_xlabel("step", fontsize=8, color="#8a8a8a")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     ax.tick_params(labelsize=7, colors="#555555")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#eeeeee", linewidth=0.7)

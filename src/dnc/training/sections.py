@@ -114,8 +114,8 @@ class Head(Section):
     )
     momentum: Share | Literal["auto"] = Field(
         "auto",
-        description="share that stays in an update (mu); auto: by the length of the run, so that "
-        "sub-centroids are means of data at its end",
+        description="share that stays in an update (mu), 0 to 1; or by the length of the run, so "
+        "that sub-centroids are means of data at its end",
     )
     memory_batches: Annotated[int, Field(ge=0, le=10**6)] = Field(
         0, description="past batches that take part in the clustering"
