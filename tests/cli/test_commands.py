@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+from collections import Counter
 
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+import dnc
 from dnc import cli
 from dnc.errors import DNCError
 from tests.data.drawings import draw_folder
@@ -48,6 +50,22 @@ def test_the_image_behind_each_case_is_one_of_its_class(images, model):
         assert (images / case["file"]).parent.name == case["case"].partition("#")[0]
         assert int(case["images"]) > 0
         assert -1 <= float(case["similarity"]) <= 1
+
+
+def test_a_case_decides_the_training_images_that_are_predicted_by_it(images, model):
+    with (model / "files.csv").open(encoding="utf-8") as file:
+        trained = [row for row in csv.DictReader(file) if row["part"] == "train"]
+    predictions = dnc.load(model).predict([images / row["file"] for row in trained])
+    decides = Counter(prediction.case for prediction in predictions)
+    rightly = Counter(
+        prediction.case
+        for prediction, row in zip(predictions, trained, strict=True)
+        if prediction.label == row["label"]
+    )
+    with (model / "cases.csv").open(encoding="utf-8") as file:
+        for case in csv.DictReader(file):
+            assert int(case["decides"]) == decides[case["case"]]
+            assert int(case["rightly"]) == rightly[case["case"]]
 
 
 def test_fit_again_uses_the_features_it_has(images, model):

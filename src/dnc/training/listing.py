@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 from typing import TextIO
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -45,18 +46,26 @@ def write_cases(
     held: Int[Tensor, "c k"],
     path: Path,
 ) -> None:
-    """Writes the training image nearest to each case, and how many images the case stands for.
+    """Writes the training image nearest to each case, and what the case does on training images.
 
+    That is how many it stands for (`held`), how many it decides, and how many of these rightly.
     The features are those that the head sees, centred.
     """
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
+    decision = head.decide(features.rows.to(head.centroids.device))
+    labels = features.labels.to(decision.label)
+    won = torch.zeros_like(held, device=labels.device)
+    right = torch.zeros_like(won)
+    cases, one = (decision.label, decision.subcentroid), torch.ones_like(labels)
+    won.index_put_(cases, one, accumulate=True)
+    right.index_put_(cases, one * (decision.label == labels), accumulate=True)
     nearest, similarity = nearest_rows(
         head.centroids.cpu(), normalised(features.rows), features.labels
     )
     with whole_file(path) as unfinished, _table(unfinished) as file:
         table = csv.writer(file)
-        table.writerow(["case", "file", "similarity", "images"])
+        table.writerow(["case", "file", "similarity", "images", "decides", "rightly"])
         for label, subcentroid in head.occupied.nonzero().tolist():
             row = int(nearest[label, subcentroid])
             table.writerow(
@@ -64,7 +73,7 @@ def write_cases(
                     recognizer.case_name(label, subcentroid),
                     splits.listing[int(features.ids[row])],
                     round(float(similarity[label, subcentroid]), 6),
-                    int(held[label, subcentroid]),
+                    *(int(counts[label, subcentroid]) for counts in (held, won, right)),
                 ]
             )
 
