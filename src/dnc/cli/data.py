@@ -64,7 +64,8 @@ def inspect(
 
 
 def _print_inspection(console: Console, found: "Inspection", path: Path) -> None:
-    table = Table(title=f"{path}: {found.images:,} images, {found.kind}")
+    console.print(f"{path}: {found.images:,} images, {found.kind}", highlight=False, markup=False)
+    table = Table()
     table.add_column("class")
     for part in found.counts:
         table.add_column(part, justify="right")
