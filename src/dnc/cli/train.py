@@ -80,11 +80,11 @@ def train(
     else:
         chosen = Recipe.read(recipe or "photos")
         folder = output or _free_folder(Path("runs") / chosen.name)
+    chosen = chosen.with_settings(settings or [])
     if data is not None:
         chosen = chosen.with_path(data)
     if start_from is not None:
         chosen = chosen.with_start(str(start_from))
-    chosen = chosen.with_settings(settings or [])
     try:
         report = run(chosen, folder, console=console, resume=resume is not None)
     except (SystemExit, KeyboardInterrupt) as stopped:  # the first is Lightning's answer to Ctrl-C
