@@ -30,6 +30,10 @@ def found(study, tmp_path):
     return places(study.planned("images"), tmp_path / "runs", lambda recipe: "images")
 
 
+def health_of(seed):
+    return {"pairwise_cosine": 0.4 + 0.1 * seed, "least_cosine_to_mean": 0.9 + 0.01 * seed}
+
+
 def finish(place, top1):
     place.folder.mkdir(parents=True)
     results = {
@@ -37,7 +41,7 @@ def finish(place, top1):
         "steps": 30,
         "seconds": 12.0,
         "seconds_per_step": 0.1 + 0.01 * place.run.seed,
-        "health": {"pairwise_cosine": 0.5} if place.run.row == "dnc" else {},
+        "health": health_of(place.run.seed) if place.run.row == "dnc" else {},
     }
     (place.folder / "results.json").write_text(json.dumps(results))
 
@@ -64,10 +68,10 @@ def test_differences_are_taken_seed_by_seed(study, found):
     assert row.difference.mean == pytest.approx(statistics.fmean(gains))
     assert row.difference.error == pytest.approx(stats.sem(gains))
     assert row.seconds_per_step.mean == pytest.approx(0.11)
-    assert row.health == {"pairwise_cosine": 0.5}
+    assert row.health == pytest.approx({"pairwise_cosine": 0.5, "least_cosine_to_mean": 0.9})
     text = markdown(study, [softmax, row], "test")
     assert len(rows_figure(study, [softmax, row], "test").axes) == 1
-    assert "| dnc | 71.67 ± 1.20 | 2.08 | 3 | +1.33 ± 0.33 | 110 | 0.500 |" in text
+    assert "| dnc | 71.67 ± 1.20 | 2.08 | 3 | +1.33 ± 0.33 | 110 | 0.500 | 0.900 |" in text
 
 
 def test_a_difference_needs_a_seed_that_both_rows_have(study, found):

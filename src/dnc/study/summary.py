@@ -23,7 +23,7 @@ HEALTH = {
 }
 HEALTH_TOLD = (
     "Of the sub-centroids at the end: the mean cosine between those of a class; from each to the "
-    "nearest one of another class; to the mean of its training images, and the least of these; the "
+    "nearest one of another class; to the mean of its training images, and the least of all; the "
     "share of training images that are with the nearest one of their class; how many have none."
 )
 
@@ -62,7 +62,8 @@ class RowSummary:
         metric: over these; None before one is.
         difference: to the reference, over the seeds that both have; None for the reference itself.
         seconds_per_step: over these.
-        health: means of what is known of the sub-centroids at the end of the runs.
+        health: what is known of the sub-centroids at the end of the runs: means over these, and
+            the least of what is a least one.
         missing: seeds whose run is not finished, or has no such figure.
     """
 
@@ -102,7 +103,7 @@ def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
             _estimate(list(values[row].values())),
             None if row == study.reference else _difference(values[row], reference),
             _estimate([result["seconds_per_step"] for result in by_seed.values()]),
-            _mean_health(list(by_seed.values())),
+            _health(list(by_seed.values())),
             tuple(seed for seed in seeds[row] if seed not in values[row]),
         )
         for row, by_seed in results.items()
@@ -196,13 +197,14 @@ def _estimate(values: list[float]) -> Estimate | None:
     return Estimate.of(values) if values else None
 
 
-def _mean_health(results: list[dict[str, Any]]) -> dict[str, float]:
-    names = dict.fromkeys(name for result in results for name in result["health"])
+def _health(results: list[dict[str, Any]]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for result in results:
+        for name, value in result["health"].items():
+            found.setdefault(name, []).append(float(value))
     return {
-        name: statistics.fmean(
-            float(result["health"][name]) for result in results if name in result["health"]
-        )
-        for name in names
+        name: min(values) if name.startswith("least_") else statistics.fmean(values)
+        for name, values in found.items()
     }
 
 
