@@ -74,6 +74,8 @@ def test_fit_again_uses_the_features_it_has(images, model):
     again = ("fit", images, "-o", model.parent / "again", "--size", 64, "--cache", cache)
     result = run(*again, "--assign", "kmeans")
     assert result.exit_code == 0, result.output
+    assert "Cases of each class: 1 (" in result.output  # what was drawn is one heap
+    assert len((model.parent / "again" / "cases.csv").read_text().splitlines()) == 1 + len(CLASSES)
     assert [(file.name, file.stat().st_mtime_ns) for file in cache.iterdir()] == before
     result = run(*again)
     assert isinstance(result.exception, DNCError)
@@ -232,6 +234,14 @@ def test_what_is_wrong_is_a_typed_error(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run(*arguments)
     assert isinstance(result.exception, DNCError), result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "2.5", "many"])
+def test_a_number_of_cases_is_auto_or_one_and_more(images, number, tmp_path):
+    result = run("fit", images, "-o", tmp_path / "run", f"-k={number}")
+    assert result.exit_code == 2
+    assert "give auto, or 1 or more" in " ".join(result.output.replace("│", " ").split())
     assert list(tmp_path.iterdir()) == []
 
 

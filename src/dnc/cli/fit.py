@@ -2,10 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from dnc.training.left_out import Choice
 
 
 def fit(
@@ -21,8 +24,14 @@ def fit(
         Path | None, typer.Option("--from", help="Use the network of this checkpoint instead.")
     ] = None,
     subcentroids: Annotated[
-        int, typer.Option("--subcentroids", "-k", min=1, help="Cases of each class (K).")
-    ] = 4,
+        str,
+        typer.Option(
+            "--subcentroids",
+            "-k",
+            metavar="auto|INTEGER",
+            help="Cases of each class (K); auto: as many as suit images left out best.",
+        ),
+    ] = "auto",
     assign: Annotated[
         Literal["sinkhorn", "kmeans"],
         typer.Option(help="Balanced clusters, or free ones."),
@@ -67,7 +76,7 @@ def fit(
         network=network,
         weights=weights,
         start_from=start_from,
-        subcentroids=subcentroids,
+        subcentroids=_number(subcentroids),
         assign=assign,
         centring=centring,
         size=size,
@@ -88,12 +97,32 @@ def fit(
         )
     for bad in report.set_aside:
         console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
+    if len(report.choice.losses) > 1:
+        console.print(_told(report.choice), highlight=False)
     title = f"{report.training_images:,} images, {report.cases} cases, nothing trained"
     console.print(evaluation_table(title, {report.evaluated_on: report.evaluation}))
     print_weakest(console, report.evaluation)
     if report.evaluated_on == "train":
         console.print("These are the very images that the cases were taken from.", style="yellow")
     console.print(f"Model: {output}", highlight=False, soft_wrap=True)
+
+
+def _number(given: str) -> "int | Literal['auto']":
+    if given == "auto":
+        return "auto"
+    if not given.isdecimal() or not int(given):
+        raise typer.BadParameter(
+            f"{given!r} is not a number of cases; give auto, or 1 or more.",
+            param_hint="--subcentroids",
+        )
+    return int(given)
+
+
+def _told(choice: "Choice") -> str:
+    losses = ", ".join(f"{loss:.3f} with {number}" for number, loss in choice.losses.items())
+    return (
+        f"Cases of each class: {choice.subcentroids} (cross-entropy on images left out: {losses})."
+    )
 
 
 def _account_cache() -> Path:

@@ -18,12 +18,14 @@ from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
 from dnc.training.checkpoint import load, save
 from dnc.training.features import Features, features_of
+from dnc.training.left_out import Choice, fitted_choice
 from dnc.training.listing import write_cases, write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
 from dnc.training.starting import start_from_features_
-from dnc.training.temperature import fitted_temperature
 
 DEFAULT_NETWORK = "efficientnet-lite0"
+# What `auto` chooses from.
+NUMBERS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class FitReport:
     Attributes:
         training_images: images whose features were clustered.
         cases: sub-centroids of all classes.
+        choice: how many each class was given, and by what.
         evaluated_on: test, validation, or train where there is nothing else.
         evaluation: on these.
         set_aside: files that could not be read.
@@ -40,6 +43,7 @@ class FitReport:
 
     training_images: int
     cases: int
+    choice: Choice
     evaluated_on: str
     evaluation: Evaluation
     set_aside: tuple[BadFile, ...]
@@ -53,7 +57,7 @@ class FitSettings:
         network: name of a pretrained network.
         weights: a file of weights for it, in place of those it comes with.
         start_from: a checkpoint whose network is used instead.
-        subcentroids: cases of each class (K).
+        subcentroids: cases of each class (K); `auto` is the number that fits images left out best.
         assign: balanced clusters, or free ones.
         centring: what is taken out of the features, as for `centring_layer`.
         size: pixels of a side; None is the network's own.
@@ -65,7 +69,7 @@ class FitSettings:
     network: str = DEFAULT_NETWORK
     weights: Path | None = None
     start_from: Path | None = None
-    subcentroids: int = 4
+    subcentroids: int | Literal["auto"] = "auto"
     assign: Literal["sinkhorn", "kmeans"] = "sinkhorn"
     centring: Centring = "whitened"
     size: int | None = None
@@ -105,7 +109,16 @@ def fit_folder(
         workers=workers,
         on_progress=on_progress,
     )
-    recognizer = fit(model.cpu(), network, preprocessing, splits, features, settings)
+    choice = _choice(features, len(splits.train.classes), settings)
+    recognizer = fit(
+        model.cpu(),
+        features,
+        network=network,
+        preprocessing=preprocessing,
+        splits=splits,
+        settings=settings,
+        choice=choice,
+    )
     name, images = part_to_evaluate(splits, data)
     found = [*splits.set_aside, *features.bad_files]
     evaluation = evaluate(recognizer.to(device), images, workers=workers, on_bad_file=found.append)
@@ -121,16 +134,18 @@ def fit_folder(
     write_cases(recognizer, splits, seen, head.held, output / "cases.csv")
     write_set_aside(set_aside, output / "set-aside.csv")
     cases = int(head.occupied.sum())
-    return FitReport(len(features.labels), cases, name, evaluation, set_aside)
+    return FitReport(len(features.labels), cases, choice, name, evaluation, set_aside)
 
 
 def fit(
     model: Classifier,
+    features: Features,
+    *,
     network: Network,
     preprocessing: Preprocessing,
     splits: DataSplits,
-    features: Features,
     settings: FitSettings,
+    choice: Choice,
 ) -> Recognizer:
     """A recognizer whose sub-centroids are the clusters of the features, found to convergence.
 
@@ -139,15 +154,22 @@ def fit(
     """
     assert splits.train is not None
     classes = splits.train.classes
-    wanted = HeadSettings(subcentroids=settings.subcentroids, assign=settings.assign)
-    temperature = fitted_temperature(features, len(classes), wanted, settings.centring)
-    wanted = replace(wanted, temperature=temperature)
+    wanted = HeadSettings(
+        subcentroids=choice.subcentroids,
+        temperature=choice.temperature,
+        assign=settings.assign,
+    )
     whole = model.with_classes(len(classes), settings=wanted, kind="dnc")
     whole.centring = centring_layer(settings.centring, whole.dim)
     assert isinstance(whole.head, SubCentroidHead)
     rounds = start_from_features_(whole.head, whole.centring, features)
     notes = {
-        "fit": {"rounds": rounds, "temperature": temperature, "dnc": __version__},
+        "fit": {
+            "rounds": rounds,
+            "temperature": choice.temperature,
+            "left_out_loss": {str(number): loss for number, loss in choice.losses.items()},
+            "dnc": __version__,
+        },
         "data": {
             "kind": splits.kind,
             "validation_share": settings.validation_share if splits.validation else 0.0,
@@ -173,6 +195,12 @@ def frozen_network(settings: FitSettings) -> tuple[Classifier, Network, Preproce
     pretrained = settings.weights or True
     model, info = classifier(name, 1, pretrained=pretrained, image_size=size)
     return model.eval(), Network(name, size or info.input_size), preprocessing_of(info, size=size)
+
+
+def _choice(features: Features, classes: int, settings: FitSettings) -> Choice:
+    numbers = NUMBERS if settings.subcentroids == "auto" else (settings.subcentroids,)
+    head = HeadSettings(assign=settings.assign)
+    return fitted_choice(features, classes, head, settings.centring, numbers=numbers)
 
 
 def _split(data: Path, settings: FitSettings) -> DataSplits:
