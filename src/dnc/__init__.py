@@ -4,7 +4,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dnc.centroids import Decision, Health, SubCentroidHead, kmeans, sinkhorn
+    from dnc.centroids import (
+        Decision,
+        Health,
+        SubCentroidHead,
+        kmeans,
+        momentum_at,
+        sinkhorn,
+    )
     from dnc.estimator import NearestSubCentroids
     from dnc.explanation.anchors import Anchors, anchors
     from dnc.models import Classifier, HeadSettings, convert
@@ -28,6 +35,7 @@ _LATER = {
     "convert": "dnc.models",
     "kmeans": "dnc.centroids",
     "load": "dnc.training.checkpoint",
+    "momentum_at": "dnc.centroids",
     "save": "dnc.training.checkpoint",
     "sinkhorn": "dnc.centroids",
 }
@@ -47,6 +55,7 @@ __all__ = [
     "convert",
     "kmeans",
     "load",
+    "momentum_at",
     "save",
     "sinkhorn",
 ]
