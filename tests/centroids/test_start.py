@@ -35,6 +35,15 @@ def test_classes_that_start_close_are_at_right_angles(start):
     torch.testing.assert_close(directions @ directions.T, torch.eye(12), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(("classes", "dim"), [(10, 64), (10, 20), (3, 20)])
+def test_no_subcentroid_of_a_positive_start_leans_towards_another_class(classes, dim):
+    directions = positive_directions(classes, 4, dim, generator=generator())
+    cosines = torch.einsum("ckd,bld->cbkl", directions, directions)
+    assert (cosines[~torch.eye(classes, dtype=torch.bool)] == 0).all()
+    apart = torch.cdist(directions, directions)[:, ~torch.eye(4, dtype=torch.bool)]
+    assert apart.min() > 1e-3  # no two of a class are one
+
+
 def test_with_more_classes_than_dimensions_blocks_of_them_are_at_right_angles():
     directions = close_directions(50, 1, 20, generator=generator())[:, 0]
     for block in directions.split(20):

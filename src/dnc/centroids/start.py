@@ -53,9 +53,9 @@ def positive_directions(
     """Like `close_directions`, of numbers of which none is negative.
 
     Features behind a rectifier are such, and can reach no other direction. Each class has
-    dimensions of its own; with more classes than dimensions some are shared. What tells the
-    sub-centroids of a class apart is spread over all dimensions, so with several of them classes
-    are not quite at right angles.
+    dimensions of its own, which its sub-centroids share unevenly, so that classes are at right
+    angles. Where there is only one for a class, its sub-centroids have a little of all others; with
+    more classes than dimensions, some dimensions are shared.
     """
     of_each = dim // classes or min(SHARED, max(1, dim // 4))
     needed = -(-classes * of_each // dim)
@@ -64,8 +64,10 @@ def positive_directions(
     of_class = normalised(torch.zeros(classes, dim).scatter_(1, own, 1.0))[:, None]
     if subcentroids == 1 and classes <= dim:
         return of_class
-    apart = normalised(torch.rand(classes, subcentroids, dim, generator=generator))
-    return normalised(of_class + SPREAD * apart)
+    uneven = torch.rand(classes, subcentroids, dim, generator=generator)
+    if 2 * classes <= dim:
+        return normalised(of_class * (1 + SPREAD * (2 * uneven - 1)))
+    return normalised(of_class + SPREAD * normalised(uneven))
 
 
 def _at_right_angles(
