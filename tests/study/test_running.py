@@ -176,7 +176,8 @@ def test_the_command_stops_in_time_goes_on_and_tells_what_failed(file, tmp_path)
     stopped = run("--limit-minutes", "0.01")
     assert stopped.exit_code == 0
     assert "0 of 1" in stopped.stdout
-    assert "3 runs are still missing. The same command goes on." in stopped.stdout
+    # A run that does not hear that it is to stop may come to its end instead.
+    assert re.search("[23] runs are still missing. The same command goes on.", stopped.stdout)
     ended = run()
     assert ended.exit_code == 1
     assert "Failed: broken, seed 0" in ended.stdout  # and the others have come to their end
