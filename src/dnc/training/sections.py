@@ -102,7 +102,7 @@ class Model(Section):
 class Head(Section):
     """The sub-centroids."""
 
-    subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
+    subcentroids: Count | tuple[Count, ...] = Field(1, description="of each class (K)")
     start: Literal["random", "orthogonal", "close", "positive", "data"] = Field(
         "positive",
         description="random directions; all at right angles; classes at right angles and those of "
