@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -151,7 +150,8 @@ class _Active:
 
 def _stop(active: list[_Active]) -> None:
     for run in active:
-        run.process.send_signal(signal.SIGINT)
+        # Not SIGINT: shells let what runs in the background ignore it, and its children do so too.
+        run.process.terminate()
     until = time.monotonic() + SECONDS_TO_STOP
     for run in active:
         try:

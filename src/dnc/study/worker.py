@@ -8,6 +8,7 @@ just doing is waited for.
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> None:
     """Runs or resumes the run in the folder that is named."""
     folder, recipe = Path(sys.argv[1]), Recipe.from_tree(json.loads(sys.argv[2]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to stop as after Ctrl-C
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     console = Console(width=120)
     try:
@@ -38,7 +40,7 @@ def main() -> None:
     except DNCError as error:
         console.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(1) from error
-    except KeyboardInterrupt as stopped:
+    except (SystemExit, KeyboardInterrupt) as stopped:  # the first is Lightning's answer to Ctrl-C
         console.print("Stopped.")
         raise SystemExit(130) from stopped
 
