@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize as l2_normalised
 from torch.nn.functional import cross_entropy, normalize
 
 from dnc import SubCentroidHead, kmeans, sinkhorn
-from dnc.centroids import clustering, normalised, soft_class_scores
+from dnc.centroids import class_scores, clustering, normalised, soft_class_scores
 from tests.oracles import rows_on_sphere, updated_by_loop
 
 
@@ -152,14 +152,18 @@ def test_gradients_reach_the_features_and_nothing_else():
     assert all(not buffer.requires_grad for buffer in head.buffers())
 
 
-def test_the_gradient_is_that_of_cross_entropy_over_nearest_cosines():
-    head, labels = new_head(temperature=0.2), torch.arange(6) % 3
+@pytest.mark.parametrize("scores", [class_scores, soft_class_scores])
+def test_the_gradient_is_that_of_cross_entropy_over_the_scores_of_the_classes(scores):
+    head, labels = new_head(temperature=0.2, training_scores=scores), torch.arange(6) % 3
     features = torch.randn(6, 8, requires_grad=True)
     (ours,) = torch.autograd.grad(cross_entropy(head(features), labels), features)
     cosine = torch.stack(
         [normalize(features, dim=1) @ head.centroids[:, k].T for k in range(4)], dim=2
     )
-    p = (cosine.max(dim=2).values / 0.2).softmax(dim=1)
+    if scores is class_scores:
+        p = (cosine.max(dim=2).values / 0.2).softmax(dim=1)
+    else:  # all cases compete, and those of a class add up
+        p = (cosine / 0.2).flatten(1).softmax(dim=1).unflatten(1, (3, 4)).sum(dim=2)
     (plain,) = torch.autograd.grad(-p[range(6), labels].log().mean(), features)
     torch.testing.assert_close(ours, plain)
 
@@ -208,7 +212,7 @@ def test_permuting_rows_and_classes_permutes_the_state():
 
 
 def test_scores_are_nearest_cosines_divided_by_the_temperature():
-    head, x = new_head(temperature=0.1), torch.randn(5, 8)
+    head, x = new_head(temperature=0.1, training_scores=class_scores), torch.randn(5, 8)
     cosine = torch.einsum("nd,ckd->nck", normalised(x), head.centroids)
     torch.testing.assert_close(head(x), cosine.amax(dim=2) / 0.1)
 
@@ -317,7 +321,7 @@ def test_settled_subcentroids_are_the_means_of_their_rows():
 
 
 def test_only_correctly_classified_rows_of_a_class_that_has_begun_are_absorbed():
-    head = new_head(memory_rows=300, only_correct=True)
+    head = new_head(memory_rows=300, only_correct=True, training_scores=class_scores)
     x, labels = torch.randn(90, 8), torch.arange(90) % 3
     head.occupied[:2, 0] = True
     right = head(x).argmax(dim=1) == labels
@@ -420,10 +424,10 @@ def test_a_loaded_head_goes_on_bit_for_bit(memory_rows):
 
 
 def test_soft_scores_are_for_training_alone():
-    head = SubCentroidHead(8, 3, training_scores=soft_class_scores)
+    head = SubCentroidHead(8, 3)
     rows, labels = torch.randn(12, 8), torch.arange(12) % 3
     head.absorb(rows, labels)
-    plain = SubCentroidHead(8, 3)
+    plain = SubCentroidHead(8, 3, training_scores=class_scores)
     plain.load_state_dict(head.state_dict())
     assert not torch.allclose(head(rows), plain(rows))
     assert torch.equal(head.eval()(rows), plain.eval()(rows))

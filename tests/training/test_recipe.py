@@ -47,7 +47,7 @@ VALUES = {
     "head.start": ("data", "data"),
     "head.settle": ("true", True),
     "head.start_epoch": ("2", 2),
-    "head.training_scores": ("soft", "soft"),
+    "head.training_scores": ("nearest", "nearest"),
     "augment.crop": ("padded", "padded"),
     "augment.padding": ("2", 2),
     "augment.scale": ("[0.5, 0.9]", (0.5, 0.9)),

@@ -15,7 +15,13 @@ from dnc.centroids.clustering import Rule, SubCentroids, cluster_batch_, cluster
 from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.health import Health
 from dnc.centroids.memory import Memory
-from dnc.centroids.similarity import Scores, class_scores, normalised, similarities
+from dnc.centroids.similarity import (
+    Scores,
+    class_scores,
+    normalised,
+    similarities,
+    soft_class_scores,
+)
 from dnc.centroids.start import Start, positive_directions
 from dnc.centroids.update import seeded
 from dnc.centroids.validation import (
@@ -59,9 +65,9 @@ class SubCentroidHead(nn.Module):
         epsilon: entropy of the transport plan (Eq. 6).
         iterations: Sinkhorn-Knopp iterations.
         temperature: scores are cosines divided by this.
-        training_scores: how a class is scored in training, by its nearest sub-centroid
-            (`class_scores`, Eq. 7) or by all of them (`soft_class_scores`). Decisions and
-            evaluation are by the nearest in any case.
+        training_scores: how a class is scored in training, by all of its sub-centroids
+            (`soft_class_scores`) or by the nearest (`class_scores`, Eq. 7 as it is printed).
+            Decisions and evaluation are by the nearest in any case.
         start: where the sub-centroids begin: `positive_directions` or another of `start.py`.
         assign: the clustering rule, `sinkhorn` or `kmeans` or your own.
         only_correct: absorb only rows that are classified correctly; of a class that has absorbed
@@ -103,7 +109,7 @@ class SubCentroidHead(nn.Module):
         epsilon: float = 0.05,
         iterations: int = 3,
         temperature: float = 0.1,
-        training_scores: Scores = class_scores,
+        training_scores: Scores = soft_class_scores,
         start: Start = positive_directions,
         assign: Assign = sinkhorn,
         only_correct: bool = True,

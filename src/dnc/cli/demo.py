@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def demo(
     output: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for the pictures and results.json.")
+        Path,
+        typer.Option(
+            "--output", "-o", file_okay=False, help="Folder for the pictures and results.json."
+        ),
     ] = Path("dnc-demo"),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same numbers.")] = 0,
     epochs: Annotated[

@@ -58,7 +58,7 @@ class HeadSettings:
     epsilon: float = 0.05
     iterations: int = 3
     temperature: float = 0.1
-    training_scores: str = "nearest"
+    training_scores: str = "soft"
     start: str = "positive"
     assign: str = "sinkhorn"
     only_correct: bool = True

@@ -102,7 +102,7 @@ class Model(Section):
 class Head(Section):
     """The sub-centroids."""
 
-    subcentroids: Count | tuple[Count, ...] = Field(1, description="of each class (K)")
+    subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
     start: Literal["random", "orthogonal", "close", "positive", "data"] = Field(
         "positive",
         description="random directions; all at right angles; classes at right angles and those of "
@@ -131,7 +131,9 @@ class Head(Section):
     iterations: Count = Field(3, description="Sinkhorn-Knopp iterations")
     temperature: Positive = Field(0.1, description="cosines are divided by it")
     training_scores: Literal["nearest", "soft"] = Field(
-        "nearest", description="in the loss a class is scored by its nearest sub-centroid, or all"
+        "soft",
+        description="in the loss a class is scored by its nearest sub-centroid, or softly by all; "
+        "decisions are by the nearest in any case",
     )
     assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
     only_correct: bool = Field(True, description="absorb only rows that are classified correctly")
