@@ -193,6 +193,8 @@ def test_the_command_stops_in_time_goes_on_and_tells_what_failed(file, tmp_path)
         return CliRunner().invoke(cli.app, arguments)
 
     assert run("--dry-run").stdout.count("missing") == 4  # in the summary, and for each run
+    assert "3 runs are still missing" in run("--limit-minutes", "0").stdout
+    assert not list(tmp_path.glob("runs/*")), "nothing was begun"
     stopped = run("--limit-minutes", "0.01")
     assert stopped.exit_code == 0
     assert "0 of 1" in stopped.stdout

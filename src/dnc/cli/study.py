@@ -33,7 +33,10 @@ def study(
     ] = 1,
     limit_minutes: Annotated[
         float | None,
-        typer.Option(min=0.01, help="Stop after this time; the same command goes on."),
+        typer.Option(
+            min=0,
+            help="Stop after this time; the same command goes on. 0 only writes what there is.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show which runs are done and which are missing.")
@@ -95,8 +98,10 @@ def study(
         console.print(f"Failed: {run.row}, seed {run.seed}", style="red", markup=False)
         console.print(f"{failure.told}\n  all of it: {failure.place.log}", markup=False)
     if left:
-        told = f"Stopped: {left} runs are still missing. The same command goes on."
-        console.print(told, style="yellow", highlight=False)
+        how = (
+            "The same command goes on." if limit_minutes else "Without the limit of 0 they are run."
+        )
+        console.print(f"{left} runs are still missing. {how}", style="yellow", highlight=False)
     if failures:
         raise typer.Exit(1)
 

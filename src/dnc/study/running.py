@@ -65,7 +65,8 @@ def run_missing(
         parallel: how many at a time.
         threads: of each run. Not a matter of how many run at a time: other threads add up
             numbers in another order, and a run that is repeated would not be the same.
-        limit_seconds: when it is over, the runs that go on are stopped; they can be resumed.
+        limit_seconds: when it is over, the runs that go on are stopped; they can be resumed. With
+            0 none is started.
         on_progress: is told every second how far everything is.
         on_finished: is told each run that is done.
 
@@ -83,6 +84,8 @@ def run_missing(
     began = time.monotonic()
     try:
         while waiting or active:
+            if limit_seconds is not None and time.monotonic() - began >= limit_seconds:
+                break
             for slot in range(parallel):
                 if waiting and slot not in active:
                     active[slot] = _Active(waiting.pop(0), slot, threads, gpus)
@@ -98,8 +101,6 @@ def run_missing(
             elapsed = time.monotonic() - began
             if on_progress is not None:
                 on_progress(_progress(different, list(active.values()), failures, before, elapsed))
-            if limit_seconds is not None and elapsed > limit_seconds:
-                break
     finally:
         _stop(list(active.values()))
     return failures
