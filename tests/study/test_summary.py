@@ -113,6 +113,16 @@ def test_a_figure_that_a_run_lacks_is_an_empty_cell(study, found):
     assert "2 of 3" in markdown(study, [softmax, row], "test")
 
 
+def test_a_count_has_no_more_decimals_than_it_needs(study, found):
+    finish_all(found)
+    softmax, row = summarised(study, found)
+    cells = []
+    for empty in (3.0, 31 / 3, 49932.0):
+        few = replace(row, health={"agreement": 1.0, "empty_subcentroids": empty})
+        cells.append(markdown(study, [softmax, few], "test").split("| dnc |")[1].split("|")[-3:-1])
+    assert cells == [[" 1.000 ", " 3 "], [" 1.000 ", " 10.3 "], [" 1.000 ", " 49932 "]]
+
+
 def test_a_table_names_the_images_that_its_figures_are_of(study, found, tmp_path):
     finish_all(found)
     for place in found:

@@ -21,6 +21,7 @@ HEALTH = {
     "agreement": "with its nearest",
     "empty_subcentroids": "empty",
 }
+COUNTS = ("empty_subcentroids",)
 HEALTH_TOLD = (
     "Of the sub-centroids at the end: the mean cosine between those of a class; from each to the "
     "nearest one of another class; to the mean of its training images, and the least of all; the "
@@ -145,7 +146,7 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
         if study.reference is not None:
             cells.append(_with_error(row.difference, percent=percent, sign=True))
         cells.append(f"{1000 * row.seconds_per_step.mean:.0f}" if row.seconds_per_step else "")
-        cells += [f"{row.health[name]:.3f}" if name in row.health else "" for name in health]
+        cells += [_figure(name, row.health.get(name)) for name in health]
         lines.append(f"| {_in_a_cell(row.name)} | " + " | ".join(cells) + " |")
     told = (
         f"{study.metric} on the {images} images: mean over the seeds ± its standard error; spread "
@@ -206,6 +207,12 @@ def _health(results: list[dict[str, Any]]) -> dict[str, float]:
         name: min(values) if name.startswith("least_") else statistics.fmean(values)
         for name, values in found.items()
     }
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.1f}".removesuffix(".0") if name in COUNTS else f"{value:.3f}"
 
 
 def _in_a_cell(name: str) -> str:
