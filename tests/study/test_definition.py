@@ -50,6 +50,11 @@ def test_a_number_of_seeds_stands_for_so_many(tmp_path):
     assert list(study.all_rows()) == ["x"]
 
 
+def test_a_row_with_nothing_behind_its_name_is_the_recipe_as_it_is(tmp_path):
+    study = read(tmp_path, "name: x\nrecipe: digits\nrows:\n  plain:\n")
+    assert study.all_rows() == {"plain": {}}
+
+
 def test_the_recipe_may_lie_beside_the_study(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: mine\ntraining: {epochs: 7}\n")
     study = read(tmp_path, "name: x\nrecipe: mine.yaml\n")
@@ -63,7 +68,13 @@ def test_the_recipe_may_lie_beside_the_study(tmp_path):
         ("", "is empty"),
         ("name: x\n", "recipe"),
         ("name: x\nrecipe: digits\nseed: 3\n", "'seeds'"),
-        ("name: x\nrecipe: digits\nseeds: []\n", "seeds"),
+        ("name: x\nrecipe: digits\nseeds: []\n", "at least one"),
+        ("name: x\nrecipe: digits\nseeds: [0.5]\n", "whole numbers"),
+        ("name: runs\nrecipe: digits\n", "runs of all studies"),
+        ("name: x\nrecipe: digits\ngrid: {head.subcentroids: []}\n", "has no values"),
+        ("name: x\nrecipe: digits\nrows: {a: {head: {momentum: 1}}}\n", "'head.subcentroids'"),
+        ("name: x\nrecipe: digits\nrows: {a: {}, a: {}}\n", "'a' .*line 3.* twice"),
+        ("name: x\nrecipe: digits\nrows: {1: {}}\n", 'put it in quotes: "1"'),
         ("name: x\nrecipe: digits\nseeds: -1\n", "1 or more"),
         ("name: x\nrecipe: digits\nseeds: [0, 0]\n", "twice"),
         ("name: x\nrecipe: digits\nimages: tset\n", "test, validation"),
@@ -79,7 +90,7 @@ def test_the_recipe_may_lie_beside_the_study(tmp_path):
         ("name: x\nrecipe: digits\nrows: {a: {training.seed: 1}}\n", "seeds"),
         ("name: x\nrecipe: digits\ngrid: {head.momentum: 0.9}\n", "grid"),
         ("name: ../x\nrecipe: digits\n", "name"),
-        ("- name\n", "mapping"),
+        ("- name\n", "no fields"),
     ],
 )
 def test_what_cannot_be_a_study_is_told_before_anything_runs(tmp_path, text, told):

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from dnc import cli
 from dnc.study import Study, places, run_missing, write_study
 from dnc.study.running import Progress, visible_gpus
-from dnc.study.store import fingerprint
 
 # Digits of 8x8 pixels; a run takes about as long as torch takes to load.
 STUDY = """
@@ -51,7 +50,7 @@ def found_in(file: Path, output: Path, rows: tuple[str, ...] = ("softmax", "dnc"
     reference = study.reference if study.reference in rows else None
     study = study.model_copy(update={"rows": chosen, "reference": reference})
     runs = study.planned()
-    return study, places(runs, output / "runs", fingerprint)
+    return study, places(runs, output / "runs")
 
 
 def values_of(table: str) -> list[str]:
@@ -154,7 +153,7 @@ def test_runs_stop_in_order_also_where_ctrl_c_is_ignored(file, tmp_path):
     """As in a shell's background, where what is started does not hear SIGINT."""
     study = Study.read(file)
     study = study.model_copy(update={"settings": {**study.settings, "training.epochs": 1000}})
-    found = places(study.planned(), tmp_path, fingerprint)[:1]
+    found = places(study.planned(), tmp_path)[:1]
 
     def stop_after_an_epoch(progress: Progress) -> None:
         if progress.active and progress.active[0][1] > 0:
@@ -174,7 +173,7 @@ def test_runs_of_several_processes_come_to_their_end(file, tmp_path):
     study = Study.read(file)
     rows = {"two": {"training.devices": 2, "training.accelerator": "cpu", "training.epochs": 1}}
     study = study.model_copy(update={"rows": rows, "reference": None})
-    found = places(study.planned(), tmp_path, fingerprint)
+    found = places(study.planned(), tmp_path)
     assert run_missing(found, parallel=1, limit_seconds=240) == []
     assert found[0].finished
 
@@ -193,12 +192,12 @@ def test_the_command_stops_in_time_goes_on_and_tells_what_failed(file, tmp_path)
         return CliRunner().invoke(cli.app, arguments)
 
     assert run("--dry-run").stdout.count("missing") == 4  # in the summary, and for each run
-    assert "3 runs are still missing" in run("--limit-minutes", "0").stdout
+    assert "Still missing: 3 runs." in run("--limit-minutes", "0").stdout
     assert not list(tmp_path.glob("runs/*")), "nothing was begun"
     stopped = run("--limit-minutes", "0.01")
     assert stopped.exit_code == 0
     assert "0 of 1" in stopped.stdout
-    assert "3 runs are still missing. The same command goes on." in stopped.stdout
+    assert "Still missing: 3 runs. The same command goes on." in stopped.stdout
     ended = run()
     assert ended.exit_code == 1
     assert "Failed: broken, seed 0" in ended.stdout  # and the others have come to their end
@@ -209,4 +208,5 @@ def test_the_command_stops_in_time_goes_on_and_tells_what_failed(file, tmp_path)
     assert run("--show").stdout == STUDY
     assert run("--seeds", "0").exit_code == 2
     (tmp_path / "file").write_text("")
-    assert "is a file" in str(run("--output", str(tmp_path / "file")).exception)
+    for place in (tmp_path / "file", tmp_path / "file" / "inside"):
+        assert "file is a file" in str(run("--output", str(place)).exception)

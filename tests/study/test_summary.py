@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dnc.errors import InvalidData
-from dnc.study import Estimate, Study, markdown, places, summarised, write_csv, write_study
+from dnc.errors import InvalidData, InvalidStudy
+from dnc.study import Estimate, Source, Study, markdown, places, summarised, write_csv, write_study
 from dnc.study.pictures import rows_figure
 from dnc.study.store import run_key
 
@@ -25,9 +25,13 @@ def study(tmp_path):
     return Study.read(path)
 
 
+def some_images(recipe):
+    return Source("images", ("test", "validation"))
+
+
 @pytest.fixture
 def found(study, tmp_path):
-    return places(study.planned("images"), tmp_path / "runs", lambda recipe: "images")
+    return places(study.planned("images"), tmp_path / "runs", some_images)
 
 
 def health_of(seed):
@@ -163,12 +167,12 @@ def test_a_run_is_known_by_what_its_result_depends_on(study):
     same = recipe.with_values(
         {"name": "other", "about": "words", "data.path": "elsewhere", "data.workers": 3}
     )
-    assert run_key(same, "images") == run_key(recipe, "images")
+    assert run_key(same, Source("images", ())) == run_key(recipe, Source("images", ()))
     dnc = {"model.classifier": "dnc"}
     others = [
-        run_key(recipe, "other images"),
+        run_key(recipe, Source("other images", ())),
         *(
-            run_key(recipe.with_values(values), "images")
+            run_key(recipe.with_values(values), Source("images", ()))
             for values in (
                 {"training.seed": 9},
                 {"data.size": 24},
@@ -181,34 +185,34 @@ def test_a_run_is_known_by_what_its_result_depends_on(study):
             )
         ),
     ]
-    assert len({run_key(recipe, "images"), *others}) == 10
+    assert len({run_key(recipe, Source("images", ())), *others}) == 10
 
 
 def test_a_linear_layer_does_not_depend_on_subcentroids(study):
     recipe = study.planned("images")[0].recipe
     assert recipe.model.classifier == "softmax"
     other = recipe.with_values({"head.subcentroids": 9, "head.start": "close"})
-    assert run_key(other, "images") == run_key(recipe, "images")
+    assert run_key(other, Source("images", ())) == run_key(recipe, Source("images", ()))
     started = recipe.with_values({"head.start": "data"})  # it sets what features are centred by
-    assert run_key(started, "images") != run_key(recipe, "images")
+    assert run_key(started, Source("images", ())) != run_key(recipe, Source("images", ()))
 
 
 def test_a_run_is_known_by_what_is_in_the_files_that_it_names(study, tmp_path):
     file = tmp_path / "weights.safetensors"
     recipe = study.planned("images")[0].recipe.with_values({"model.pretrained": str(file)})
-    keys = {run_key(recipe, "images")}
+    keys = {run_key(recipe, Source("images", ()))}
     for text in ("one", "other"):
         file.write_text(text)
-        keys.add(run_key(recipe, "images"))
+        keys.add(run_key(recipe, Source("images", ())))
     assert len(keys) == 3
 
 
 def test_rows_with_images_of_their_own_are_runs_of_their_own(study, tmp_path):
     rows = {name: {"data.path": name} for name in "ab"}
     study = study.model_copy(update={"rows": rows, "reference": None, "seeds": (0,)})
-    one, other = places(study.planned(), tmp_path, lambda recipe: recipe.data.path)
+    one, other = places(study.planned(), tmp_path, lambda recipe: Source(recipe.data.path, ()))
     assert one.folder != other.folder
-    one, other = places(study.planned(), tmp_path, lambda recipe: "the same images")
+    one, other = places(study.planned(), tmp_path, some_images)
     assert one.folder == other.folder
 
 
@@ -216,7 +220,7 @@ def test_of_several_folders_of_a_run_the_finished_one_counts(study, found, tmp_p
     key = found[1].folder.name.rpartition("-")[2]
     (tmp_path / "runs" / f"a-{key}").mkdir(parents=True)
     finish(found[1], 0.5)
-    again = places(study.planned("images"), tmp_path / "runs", lambda recipe: "images")
+    again = places(study.planned("images"), tmp_path / "runs", some_images)
     assert again[1].folder == found[1].folder
 
 
@@ -224,6 +228,31 @@ def test_the_same_run_of_another_study_is_in_the_same_folder(study, found, tmp_p
     finish_all(found)
     renamed = study.model_copy(update={"name": "y", "rows": {"by another name": study.rows["dnc"]}})
     renamed = renamed.model_copy(update={"reference": None})
-    again = places(renamed.planned("elsewhere"), tmp_path / "runs", lambda recipe: "images")
+    again = places(renamed.planned("elsewhere"), tmp_path / "runs", some_images)
     assert [place.folder for place in again] == [found[i].folder for i in (1, 3, 5)]
     assert all(place.results for place in again)
+
+
+def test_two_studies_that_begin_at_once_agree_on_the_folder_of_a_run(study, found, tmp_path):
+    rows = {"linear": study.rows["softmax"], "four": study.rows["dnc"]}
+    renamed = study.model_copy(update={"name": "y", "rows": rows, "reference": None})
+    again = places(renamed.planned("images"), tmp_path / "runs", some_images)
+    assert [place.folder for place in again] == [place.folder for place in found]
+    assert not any(place.folder.exists() for place in found)
+
+
+def test_a_study_by_images_that_are_not_there_is_refused_before_anything_runs(study, tmp_path):
+    def undivided(recipe):
+        return Source("images", ("validation",))
+
+    runs = study.planned("images")
+    assert places(runs, tmp_path, undivided, compared="validation")
+    with pytest.raises(InvalidStudy, match="evaluated on validation; say so by `images:`"):
+        places(runs, tmp_path, undivided, compared="test")
+
+
+def test_a_table_says_if_no_run_has_the_figure(study, found):
+    finish_all(found)
+    other = study.model_copy(update={"metric": "top5"})
+    assert "No finished run has top5" in markdown(other, summarised(other, found), "test")
+    assert "No finished run" not in markdown(study, summarised(study, found), "test")

@@ -29,7 +29,7 @@ def study(
         typer.Option("--parallel", "-p", min=1, help="Runs at a time [one for each core or GPU]."),
     ] = None,
     threads: Annotated[
-        int, typer.Option(min=1, help="Of each run; with another number results differ in digits.")
+        int, typer.Option(min=1, help="Of each run; another number is like another seed.")
     ] = 1,
     limit_minutes: Annotated[
         float | None,
@@ -59,7 +59,7 @@ def study(
     - `dnc study mine.yaml photos/ --dry-run`
     """
     from dnc.errors import InvalidStudy
-    from dnc.study import Study, fingerprint, places, study_path, write_study
+    from dnc.study import Study, places, study_path, write_study
 
     console = Console()
     if file == "list":
@@ -68,24 +68,26 @@ def study(
     if show:
         typer.echo(study_path(file).read_text(encoding="utf-8"), nl=False)
         return
-    if output.exists() and not output.is_dir():
-        raise InvalidStudy(f"{output} is a file; give a folder with --output.")
+    for part in (output, *output.parents):
+        if part.exists() and not part.is_dir():
+            raise InvalidStudy(f"{part} is a file; give a folder with --output.")
     chosen = Study.read(file)
     if seeds is not None:
         chosen = chosen.model_copy(update={"seeds": tuple(range(seeds))})
     runs = chosen.planned(data)
     if any(run.recipe.data.path is None and run.recipe.data.kind != "digits" for run in runs):
         raise InvalidStudy(f"Study {chosen.name} needs images: dnc study {file} DATA.")
-    found = places(runs, output / "runs", fingerprint)
+    found = places(runs, output / "runs", compared=chosen.images)
     missing = len({place.folder for place in found if not place.finished})
     console.print(
-        f"{chosen.name}: {len(chosen.all_rows())} rows, {len(set(chosen.seeds))} seeds, "
-        f"{len({place.folder for place in found})} runs, {missing} of them missing",
+        f"{chosen.name}: {counted(len(chosen.all_rows()), 'row')}, "
+        f"{counted(len(chosen.seeds), 'seed')}, "
+        f"{counted(len({place.folder for place in found}), 'run')}, {missing} of them missing",
         highlight=False,
     )
     if dry_run:
         for place in found:
-            line = f"  {_state(place):8}{place.run.row}, seed {place.run.seed}"
+            line = f"  {_state(place):18}{place.run.row}, seed {place.run.seed}"
             console.print(line, highlight=False, markup=False)
         return
     failures = _run(console, found, parallel, threads, limit_minutes) if missing else []
@@ -101,7 +103,8 @@ def study(
         how = (
             "The same command goes on." if limit_minutes else "Without the limit of 0 they are run."
         )
-        console.print(f"{left} runs are still missing. {how}", style="yellow", highlight=False)
+        told = f"Still missing: {counted(left, 'run')}. {how}"
+        console.print(told, style="yellow", highlight=False)
     if failures:
         raise typer.Exit(1)
 
@@ -109,7 +112,12 @@ def study(
 def _state(place: "Place") -> str:
     if place.finished:
         return "done"
-    return f"begun, {place.epochs} epochs  " if place.epochs else "missing"
+    return f"begun, {counted(place.epochs, 'epoch')}" if place.epochs else "missing"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something, in words."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _run(

@@ -3,7 +3,7 @@
 from dnc.study.definition import Run, Study, shipped_studies, study_path
 from dnc.study.reporting import write_study
 from dnc.study.running import Failure, Progress, default_parallel, run_missing
-from dnc.study.store import Place, fingerprint, places
+from dnc.study.store import Place, Source, places
 from dnc.study.summary import (
     Estimate,
     RowSummary,
@@ -20,10 +20,10 @@ __all__ = [
     "Progress",
     "RowSummary",
     "Run",
+    "Source",
     "Study",
     "compared_images",
     "default_parallel",
-    "fingerprint",
     "markdown",
     "places",
     "run_missing",

@@ -49,6 +49,24 @@ class Study(Section):
     def _is_a_folder(cls, value: str) -> str:
         if not re.fullmatch(r"\w[\w.-]*", value):
             raise ValueError("use letters, digits, '.', '_' and '-': it becomes a folder")
+        if value == "runs":
+            raise ValueError("that is the folder that the runs of all studies are in")
+        return value
+
+    @field_validator("grid")
+    @classmethod
+    def _has_values(cls, value: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for name, values in value.items():
+            if not values:
+                raise ValueError(f"{name} has no values; give some, or leave it out")
+        return value
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _nothing_is_no_change(cls, value: Any) -> Any:
+        """A row with nothing behind its name is the recipe as it is."""
+        if isinstance(value, dict):
+            return {name: {} if own is None else own for name, own in value.items()}
         return value
 
     @field_validator("seeds", mode="before")
@@ -59,7 +77,9 @@ class Study(Section):
             return tuple(range(value))
         if not isinstance(value, list | tuple):
             raise ValueError("give how many, 1 or more, or a list such as [0, 1, 2]")
-        if len(set(map(str, value))) < len(value):
+        if not value or not all(type(seed) is int and 0 <= seed < 2**32 for seed in value):
+            raise ValueError("seeds are whole numbers from 0 on, at least one of them")
+        if len(set(value)) < len(value):
             raise ValueError("a seed is there twice")
         return value
 
@@ -67,10 +87,13 @@ class Study(Section):
     def read(cls, name_or_path: str | Path) -> "Study":
         """A study that is shipped, by its name, or a YAML file."""
         path = study_path(name_or_path)
-        tree = parsed(read_text(path), str(path))
+        try:
+            tree = parsed(read_text(path), str(path))
+        except InvalidRecipe as error:
+            raise InvalidStudy(str(error)) from error
         if not isinstance(tree, Mapping):
-            came = "empty" if tree is None else f"a {type(tree).__name__}"
-            raise InvalidStudy(f"{path} is {came}; it must be a mapping: name, recipe, rows, ...")
+            came = "is empty" if tree is None else "has no fields"
+            raise InvalidStudy(f"{path} {came}; `dnc study digits-subcentroids --show` shows one.")
         for key in tree:
             if key not in cls.model_fields:
                 raise InvalidStudy(

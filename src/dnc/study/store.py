@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dnc.data import open_data
-from dnc.errors import DNCError, InvalidData
+from dnc.errors import DNCError, InvalidData, InvalidStudy
 from dnc.study.definition import Run
 from dnc.training.checkpoint import checkpoint_folder
 from dnc.training.recipe import Recipe
@@ -68,35 +68,83 @@ class Place:
         return int(rows[-1]["epoch"]) if rows else 0
 
 
+@dataclass(frozen=True)
+class Source:
+    """The images of a recipe.
+
+    Attributes:
+        fingerprint: all of them, and those it is to be evaluated on, in 64 digits.
+        sets: the sets that a run is evaluated on.
+    """
+
+    fingerprint: str
+    sets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> "Source":
+        """The images of a recipe as they are now."""
+        data = recipe.data
+        path, kind = data.path or ".", data.kind
+        sets = [open_data(path, kind=kind, validation_share=0, check=False, download=data.download)]
+        parts = sets[0].parts()
+        names = [name for name in ("test", "validation") if name in parts]
+        if "validation" not in parts and data.validation_share:
+            names.append("validation")
+        for path, kind in map(data.named_set, data.evaluate_on):
+            sets.append(open_data(path, kind=kind, validation_share=0, check=False))
+        digest = hashlib.sha256()
+        for splits in sets:
+            for name, images in splits.parts().items():
+                digest.update(f"{name} {images.fingerprint()}\n".encode())
+        return cls(digest.hexdigest(), (*names, *data.evaluate_on))
+
+
 def places(
-    runs: tuple[Run, ...], store: Path, images_of: Callable[[Recipe], str]
+    runs: tuple[Run, ...],
+    store: Path,
+    source_of: Callable[[Recipe], Source] = Source.of,
+    *,
+    compared: str | None = None,
 ) -> tuple[Place, ...]:
     """The folder of each run; the same run under another name or in another study has the same.
 
     Args:
         runs: of a study.
         store: where the folders are.
-        images_of: a recipe's images as a short text, `fingerprint`.
+        source_of: looks at the images of a recipe.
+        compared: the images that the study compares by; an error if a run would have none.
 
     """
-    prints: dict[tuple[object, ...], str] = {}
-    folders: dict[str, Path] = {}
+    sources: dict[tuple[object, ...], Source] = {}
     found = []
     for run in runs:
         data = run.recipe.data
-        where = (data.path, data.kind, data.evaluate_on)
-        if where not in prints:
-            prints[where] = images_of(run.recipe)
-        key = run_key(run.recipe, prints[where])
-        if key not in folders:
-            there = sorted(store.glob(f"*-{key}/"), key=lambda folder: not _is_finished(folder))
-            words = re.sub(r"[^\w.]+", "-", f"{run.row} seed {run.seed}").strip("-.")[:80]
-            folders[key] = there[0] if there else store / f"{words}-{key}"
-        found.append(Place(run, folders[key]))
+        where = (data.path, data.kind, data.evaluate_on, data.validation_share > 0)
+        if where not in sources:
+            sources[where] = source_of(run.recipe)
+        source = sources[where]
+        if compared is not None and compared not in source.sets:
+            raise InvalidStudy(
+                f"The study compares by {compared} images, and {data.path} has none. A run there "
+                f"is evaluated on {' and '.join(source.sets) or 'nothing'}; say so by `images:`."
+            )
+        found.append(Place(run, _folder(run.recipe, store, run_key(run.recipe, source))))
     return tuple(found)
 
 
-def run_key(recipe: Recipe, images: str) -> str:
+def _folder(recipe: Recipe, store: Path, key: str) -> Path:
+    """Where a run is, or will be; no word of it is from a study, so that all agree on it."""
+    there = sorted(store.glob(f"*-{key}/"), key=lambda folder: (not _is_finished(folder), folder))
+    if there:
+        return there[0]
+    words = [recipe.model.network, recipe.model.classifier]
+    if recipe.model.classifier == "dnc" and isinstance(recipe.head.subcentroids, int):
+        words.append(f"K-{recipe.head.subcentroids}")
+    name = re.sub(r"[^\w.]+", "-", "-".join([*words, f"seed-{recipe.training.seed}"]))
+    return store / f"{name}-{key}"
+
+
+def run_key(recipe: Recipe, source: Source) -> str:
     """A name for a run that changes with everything that its result depends on."""
     tree = recipe.model_dump(mode="json", exclude={"name": True, "about": True, **NEUTRAL})
     if recipe.model.classifier == "softmax":  # a linear layer has no sub-centroids
@@ -105,22 +153,8 @@ def run_key(recipe: Recipe, images: str) -> str:
     for field in ("pretrained", "start_from"):
         if isinstance(tree["model"][field], str):
             tree["model"][field] = _contents(Path(tree["model"][field]))
-    text = json.dumps([tree, images], sort_keys=True)
+    text = json.dumps([tree, source.fingerprint], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def fingerprint(recipe: Recipe) -> str:
-    """The images of a recipe, all of them, and those it is to be evaluated on, in 64 digits."""
-    data = recipe.data
-    path, kind = data.path or ".", data.kind
-    sets = [open_data(path, kind=kind, validation_share=0, check=False, download=data.download)]
-    for path, kind in map(data.named_set, data.evaluate_on):
-        sets.append(open_data(path, kind=kind, validation_share=0, check=False))
-    digest = hashlib.sha256()
-    for splits in sets:
-        for name, images in splits.parts().items():
-            digest.update(f"{name} {images.fingerprint()}\n".encode())
-    return digest.hexdigest()
 
 
 def _is_finished(folder: Path) -> bool:

@@ -22,11 +22,14 @@ HEALTH = {
     "empty_subcentroids": "empty",
 }
 COUNTS = ("empty_subcentroids",)
-HEALTH_TOLD = (
-    "Of the sub-centroids at the end: the mean cosine between those of a class; from each to the "
-    "nearest one of another class; to the mean of its training images, and the least of all; the "
-    "share of training images that are with the nearest one of their class; how many have none."
-)
+HEALTH_TOLD = {
+    "pairwise_cosine": "the mean cosine between those of a class",
+    "rival_cosine": "from each to the nearest one of another class",
+    "cosine_to_mean": "to the mean of its training images",
+    "least_cosine_to_mean": "the least of these",
+    "agreement": "the share of training images that are with the nearest one of their class",
+    "empty_subcentroids": "how many have no images",
+}
 
 
 @dataclass(frozen=True)
@@ -154,8 +157,12 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
     )
     told += "; differences are taken seed by seed." if study.reference is not None else "."
     lines += ["", told]
+    finished = any(row.seconds_per_step for row in rows)
+    if finished and not any(row.metric for row in rows):
+        lines += ["", f"No finished run has {study.metric} on the {images} images."]
     if health:
-        lines += ["", HEALTH_TOLD]
+        meanings = "; ".join(HEALTH_TOLD[name] for name in health)
+        lines += ["", f"Of the sub-centroids at the end: {meanings}."]
     return "\n".join(lines) + "\n"
 
 

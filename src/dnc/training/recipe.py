@@ -208,4 +208,10 @@ def _require_known_keys(
 
 
 def _unknown(key: str, names: Iterable[str]) -> str:
+    inside = [name for name in names if name.startswith(f"{key}.")]
+    if inside:
+        return (
+            f"{key!r} is a section; name its fields by themselves, as in {inside[0]!r}. "
+            "`dnc recipes --fields` lists them."
+        )
     return f"there is no field {key!r}.{nearest(key, names)} `dnc recipes --fields` lists them."

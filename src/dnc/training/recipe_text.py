@@ -52,9 +52,13 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if not isinstance(key, str):
-                raise yaml.YAMLError(f"the key {_short(key)} is no word")
-        if len(set(keys)) < len(keys):
-            raise yaml.YAMLError("a key stands there twice")
+                word = f'"{key}"' if isinstance(key, bool | int | float) else "words"
+                raise yaml.YAMLError(
+                    f"the name {_short(key)}{_line(node)} is no word; put it in quotes: {word}"
+                )
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"{_short(key)}{_line(node)} stands there twice")
         return super().construct_mapping(node, deep=deep)
 
 
@@ -144,6 +148,10 @@ def told(error: ValidationError) -> str:
     different = list(dict.fromkeys(told))
     more = f"; and {len(different) - MOST_TOLD} more" if len(different) > MOST_TOLD else ""
     return "; ".join(different[:MOST_TOLD]) + more
+
+
+def _line(node: Any) -> str:
+    return f" (in what begins on line {node.start_mark.line + 1})"
 
 
 def _short(value: object) -> str:
