@@ -74,7 +74,7 @@ def test_the_recipe_may_lie_beside_the_study(tmp_path):
         ("name: x\nrecipe: digits\ngrid: {head.subcentroids: []}\n", "has no values"),
         ("name: x\nrecipe: digits\nrows: {a: {head: {momentum: 1}}}\n", "'head.subcentroids'"),
         ("name: x\nrecipe: digits\nrows: {a: {}, a: {}}\n", "'a' .*line 3.* twice"),
-        ("name: x\nrecipe: digits\nrows: {1: {}}\n", 'put it in quotes: "1"'),
+        ("name: x\nrecipe: digits\nrows: {1: {}}\n", "name 1 .*line 3.* put it in quotes"),
         ("name: x\nrecipe: digits\nseeds: -1\n", "1 or more"),
         ("name: x\nrecipe: digits\nseeds: [0, 0]\n", "twice"),
         ("name: x\nrecipe: digits\nimages: tset\n", "test, validation"),

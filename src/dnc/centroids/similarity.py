@@ -59,7 +59,7 @@ def class_scores(
 def soft_class_scores(
     similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]
 ) -> Float[Tensor, "n c"]:
-    """A soft sum over the eligible sub-centroids of each class: the mean of exponentials.
+    """A soft sum over the eligible sub-centroids of a class: logarithm of the mean exponential.
 
     Every one of them has a share in the gradient. Where those of a class are alike it is their
     similarity, however many they are. Similarities come divided by the temperature: the colder,

@@ -80,9 +80,9 @@ def study(
     found = places(runs, output / "runs", compared=chosen.images)
     missing = len({place.folder for place in found if not place.finished})
     console.print(
-        f"{chosen.name}: {counted(len(chosen.all_rows()), 'row')}, "
-        f"{counted(len(chosen.seeds), 'seed')}, "
-        f"{counted(len({place.folder for place in found}), 'run')}, {missing} of them missing",
+        f"{chosen.name}: {_number_of(len(chosen.all_rows()), 'row')}, "
+        f"{_number_of(len(chosen.seeds), 'seed')}, "
+        f"{_number_of(len({place.folder for place in found}), 'run')}, {missing} of them missing",
         highlight=False,
     )
     if dry_run:
@@ -103,7 +103,7 @@ def study(
         how = (
             "The same command goes on." if limit_minutes else "Without the limit of 0 they are run."
         )
-        told = f"Still missing: {counted(left, 'run')}. {how}"
+        told = f"Still missing: {_number_of(left, 'run')}. {how}"
         console.print(told, style="yellow", highlight=False)
     if failures:
         raise typer.Exit(1)
@@ -112,10 +112,10 @@ def study(
 def _state(place: "Place") -> str:
     if place.finished:
         return "done"
-    return f"begun, {counted(place.epochs, 'epoch')}" if place.epochs else "missing"
+    return f"begun, {_number_of(place.epochs, 'epoch')}" if place.epochs else "missing"
 
 
-def counted(number: int, what: str) -> str:
+def _number_of(number: int, what: str) -> str:
     """So many of something, in words."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 

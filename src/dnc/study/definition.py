@@ -19,7 +19,6 @@ SHIPPED = Path(__file__).parents[1] / "studies"
 
 # The settings of one row: full names of a recipe's fields, with their values.
 Settings = dict[str, Any]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Study(Section):
@@ -33,7 +32,7 @@ class Study(Section):
     grid: dict[str, list[Any]] = Field(
         {}, description="values of fields; each combination is a row"
     )
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
+    seeds: tuple[int, ...] = Field(
         (0, 1, 2), description="of all rows; a single number stands for so many seeds"
     )
     metric: Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"] = Field(

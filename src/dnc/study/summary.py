@@ -12,24 +12,20 @@ from dnc.study.definition import Study
 from dnc.study.store import Place
 
 PERCENT = ("top1", "top5", "mean_recall", "calibration_error")
-# What the table has of the sub-centroids at the end of a run, where it is not nothing.
+# What the table has of the sub-centroids at the end of a run, where it is not nothing: the head of
+# the column, and what it means.
 HEALTH = {
-    "pairwise_cosine": "cosine inside a class",
-    "rival_cosine": "to a rival",
-    "cosine_to_mean": "to its mean",
-    "least_cosine_to_mean": "least to its mean",
-    "agreement": "with its nearest",
-    "empty_subcentroids": "empty",
+    "pairwise_cosine": ("cosine inside a class", "the mean cosine between those of a class"),
+    "rival_cosine": ("to a rival", "from each to the nearest one of another class"),
+    "cosine_to_mean": ("to its mean", "to the mean of its training images"),
+    "least_cosine_to_mean": ("least to its mean", "the least of these"),
+    "agreement": (
+        "with its nearest",
+        "the share of training images that are with the nearest one of their class",
+    ),
+    "empty_subcentroids": ("empty", "how many have no images"),
 }
 COUNTS = ("empty_subcentroids",)
-HEALTH_TOLD = {
-    "pairwise_cosine": "the mean cosine between those of a class",
-    "rival_cosine": "from each to the nearest one of another class",
-    "cosine_to_mean": "to the mean of its training images",
-    "least_cosine_to_mean": "the least of these",
-    "agreement": "the share of training images that are with the nearest one of their class",
-    "empty_subcentroids": "how many have no images",
-}
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
         columns.append(f"minus {study.reference}")
     columns.append("ms per step")
     health = [name for name in HEALTH if any(row.health.get(name) for row in rows)]
-    columns += [HEALTH[name] for name in health]
+    columns += [HEALTH[name][0] for name in health]
     lines = [
         f"# {study.name}",
         "",
@@ -161,7 +157,7 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
     if finished and not any(row.metric for row in rows):
         lines += ["", f"No finished run has {study.metric} on the {images} images."]
     if health:
-        meanings = "; ".join(HEALTH_TOLD[name] for name in health)
+        meanings = "; ".join(HEALTH[name][1] for name in health)
         lines += ["", f"Of the sub-centroids at the end: {meanings}."]
     return "\n".join(lines) + "\n"
 

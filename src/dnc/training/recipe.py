@@ -208,6 +208,7 @@ def _require_known_keys(
 
 
 def _unknown(key: str, names: Iterable[str]) -> str:
+    names = list(names)
     inside = [name for name in names if name.startswith(f"{key}.")]
     if inside:
         return (

@@ -52,10 +52,8 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if not isinstance(key, str):
-                word = f'"{key}"' if isinstance(key, bool | int | float) else "words"
-                raise yaml.YAMLError(
-                    f"the name {_short(key)}{_line(node)} is no word; put it in quotes: {word}"
-                )
+                told = f"the name {_short(key)}{_line(node)} is no word; put it in quotes"
+                raise yaml.YAMLError(told)
         for key in keys:
             if keys.count(key) > 1:
                 raise yaml.YAMLError(f"{_short(key)}{_line(node)} stands there twice")
