@@ -23,7 +23,7 @@ ALLOWED = {
     "study": {"data", "errors", "evaluation", "files", "models", "training"},
     "training": {
         *("centroids", "durations", "data", "errors", "estimator", "evaluation", "files", "models"),
-        *("recognition", "__version__"),
+        *("explanation", "recognition", "__version__"),
     },
     "evaluation": {"centroids", "data", "errors", "files", "models", "recognition"},
     "explanation": {"centroids", "errors", "files"},

@@ -43,6 +43,7 @@ class Scenario:
     maps: bool = False
     reclusters: bool = False
     double: bool = False
+    anchored: bool = False
     head: dict = field(default_factory=dict)
 
     def new_head(self, seed=0):
@@ -90,6 +91,13 @@ class Scenario:
             features, labels, ids = self.part(step, rank, size)
             if self.reclusters and step == 0:
                 head.start_from(features, labels)
+            if self.anchored and step == 5:
+                # Images of the batches that are still to come, and some that never do.
+                tied = 1000 * (torch.arange(self.classes * 4) % 15 + 5) + torch.arange(
+                    self.classes * 4
+                )
+                tied = tied.view(self.classes, 4)
+                head.anchor(tied, torch.zeros(tied.shape))
             head.absorb(features, labels, ids)
             if self.reclusters and step % 5 == 4:
                 head.recluster()
@@ -115,6 +123,8 @@ SCENARIOS = {
         head={"assign": kmeans, "reseed_after": 2, "memory_rows": 40, "subcentroids": 8}
     ),
     "start and reclustering": Scenario(cut="uneven", reclusters=True, head={"memory_rows": 50}),
+    "tied to images": Scenario(cut="uneven", anchored=True, rows=64),
+    "tied to images, more processes than classes": Scenario(classes=3, anchored=True, rows=64),
     "maps": Scenario(maps=True, head={"memory_rows": 50}),
 }
 STEPS = range(20)

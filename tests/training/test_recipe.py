@@ -46,6 +46,7 @@ VALUES = {
     "head.reseed_after": ("50", 50),
     "head.start": ("data", "data"),
     "head.settle": ("true", True),
+    "head.anchored_share": ("0.1", 0.1),
     "head.start_epoch": ("2", 2),
     "head.training_scores": ("nearest", "nearest"),
     "augment.crop": ("padded", "padded"),

@@ -83,7 +83,7 @@ def exchange_shares_(tensors: Sequence[Shaped[Tensor, "c ..."]]) -> None:
         return
     share = world.share(classes)
     own = [tensor[share.start : share.stop] for tensor in tensors]
-    received = _from_all(_packed(own, world.largest_share(classes)))
+    received = from_all(_packed(own, world.largest_share(classes)))
     for rank, part in enumerate(received):
         if rank != world.rank:
             share = world.share_of(rank, classes)
@@ -125,9 +125,9 @@ def _rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
     try:
         rows = own()
     except Exception:
-        _from_all(torch.tensor(REFUSED, device=device))
+        from_all(torch.tensor(REFUSED, device=device))
         raise
-    counts = _from_all(torch.tensor(len(rows.labels), device=device)).tolist()
+    counts = from_all(torch.tensor(len(rows.labels), device=device)).tolist()
     refused = [str(rank) for rank, count in enumerate(counts) if count == REFUSED]
     if refused:
         raise PeerFailed(
@@ -137,12 +137,12 @@ def _rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
     if not any(counts):
         return rows
     tensors = (rows.features, rows.labels, rows.ids)
-    received = _from_all(_packed(tensors, max(counts)))
+    received = from_all(_packed(tensors, max(counts)))
     whole = torch.cat([part[:count] for part, count in zip(received, counts, strict=True)])
     return Rows(*_unpacked(whole, tensors))
 
 
-def _from_all(own: Shaped[Tensor, "..."]) -> Shaped[Tensor, "p ..."]:
+def from_all(own: Shaped[Tensor, "..."]) -> Shaped[Tensor, "p ..."]:
     """A tensor of the same shape from each process."""
     received = own.new_empty(distributed.get_world_size(), *own.shape)
     try:

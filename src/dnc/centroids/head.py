@@ -23,13 +23,14 @@ from dnc.centroids.similarity import (
     soft_class_scores,
 )
 from dnc.centroids.start import Start, positive_directions
-from dnc.centroids.update import seeded
+from dnc.centroids.update import follow_, seeded
 from dnc.centroids.validation import (
     Rows,
     channels_last,
     is_map,
     labelled_rows,
     numbers_per_class,
+    require_anchors,
     require_finite,
     require_settings,
 )
@@ -50,6 +51,9 @@ class SubCentroidHead(nn.Module):
     Under torch.distributed every process calls `absorb`, `recluster`, `start_from`, `whole_memory`
     at the same point, with its own rows or none; the result is that of one process with all rows.
     Each keeps the memory of its share of the classes, everything else is the same on all.
+
+    Once sub-centroids are tied to images (`anchor`) they no longer cluster: each is the feature of
+    its image, renewed whenever `absorb` sees the image again.
 
     Args:
         dim: dimension of the features.
@@ -85,6 +89,8 @@ class SubCentroidHead(nn.Module):
         held: rows that each held at the last clustering of its class.
         idle: clusterings of its class since each last held a row.
         steps: how many batches were absorbed.
+        anchor_ids: the image that each is tied to, -1 for none.
+        anchor_similarity: cosine of that image to the sub-centroid before it was tied.
 
     """
 
@@ -94,6 +100,8 @@ class SubCentroidHead(nn.Module):
     held: Int[Tensor, "c k"]
     idle: Int[Tensor, "c k"]
     steps: Int[Tensor, ""]
+    anchor_ids: Int[Tensor, "c k"]
+    anchor_similarity: Float[Tensor, "c k"]
     memory: Memory | None
 
     def __init__(
@@ -150,6 +158,8 @@ class SubCentroidHead(nn.Module):
         self.register_buffer("held", torch.zeros(classes, k, dtype=torch.long))
         self.register_buffer("idle", torch.zeros(classes, k, dtype=torch.long))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("anchor_ids", torch.full((classes, k), -1))
+        self.register_buffer("anchor_similarity", torch.zeros(classes, k))
         self.memory = Memory(memory_rows, dim, classes, dtype=memory_dtype) if memory_rows else None
 
     def forward(self, features: Tensor) -> Float[Tensor, "..."]:
@@ -157,10 +167,12 @@ class SubCentroidHead(nn.Module):
 
         In training every valid sub-centroid takes part, or nothing would ever start. In evaluation
         only those that have absorbed a row do, and a class never seen scores -inf (before anything
-        was absorbed, every class).
+        was absorbed, every class). Once they are tied to images, only those that are take part.
         """
         rows = channels_last(features, self.dim)
-        eligible = self.valid if self.training else self.occupied
+        eligible = self.occupied
+        if self.training:  # by a tensor, since asking it would make a GPU wait
+            eligible = torch.where((self.anchor_ids >= 0).any(), self.occupied, self.valid)
         scored = self.training_scores if self.training else class_scores
         with self._full_precision():
             x = normalised(rows.reshape(-1, self.dim)) / self.temperature
@@ -200,20 +212,58 @@ class SubCentroidHead(nn.Module):
 
         """
         with self._full_precision():
-            rows = self._rows_of_own_share(lambda: self.absorbable(features, labels, ids))
+            absorbed = self._all_rows if self.is_anchored else self.absorbable
+            rows = self._rows_of_own_share(lambda: absorbed(features, labels, ids))
             if rows is None:
                 return
             self.divide()
             self.steps += 1
             with self._own_share() as own:
-                if len(rows.labels):
+                if self.is_anchored:
+                    share = exchange.World.current().share(self.classes)
+                    tied = self.anchor_ids[share.start : share.stop]
+                    follow_(own.centroids, tied, rows.features, rows.labels, rows.ids)
+                elif len(rows.labels):
                     self._cluster(own, rows)
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether the sub-centroids are tied to images."""
+        return bool((self.anchor_ids >= 0).any())
+
+    @torch.no_grad()
+    def anchor(self, ids: Tensor, similarity: Tensor) -> None:
+        """Ties sub-centroids to images: from now on each is the feature of its image.
+
+        They stay where they are until `absorb` or `follow` sees the images. A sub-centroid without
+        an image cannot win any more, or it would decide without a case that can be shown.
+
+        Args:
+            ids: the image of each `(c k)`, -1 for none; no image twice in a class.
+            similarity: cosine of each image to its sub-centroid `(c k)`, to be remembered.
+
+        """
+        require_anchors(ids, similarity, self.valid)
+        self.anchor_ids.copy_(ids)
+        self.anchor_similarity.copy_(similarity.masked_fill(ids < 0, 0.0))
+        self.occupied &= self.anchor_ids >= 0
+
+    @torch.no_grad()
+    def follow(self, features: Tensor, labels: Tensor, ids: Tensor) -> None:
+        """Puts sub-centroids on the features of the images that they are tied to.
+
+        For the end of a training: one process does it alone, with the images of all.
+        """
+        with self._full_precision():
+            rows = self._all_rows(features, labels, ids)
+            follow_(self.centroids, self.anchor_ids, rows.features, rows.labels, rows.ids)
 
     @torch.no_grad()
     def recluster(self) -> None:
         """Clusters everything in the memory once and moves the sub-centroids of all its classes."""
         if self.memory is None:
             raise InvalidSetting("There is no memory to cluster; make the head with memory_rows.")
+        self._require_free()
         self.divide()
         present = self.memory.written.nonzero()[:, 0]
         with self._full_precision(), self._own_share() as own:
@@ -226,6 +276,7 @@ class SubCentroidHead(nn.Module):
 
         For the end of a training, with features of all its images: one process does it alone.
         """
+        self._require_free()
         with self._full_precision():
             rows = self.absorbable(features, labels)
             if len(rows.labels):
@@ -237,10 +288,9 @@ class SubCentroidHead(nn.Module):
 
         A start from data instead of random directions; the rows are not absorbed.
         """
+        self._require_free()
         with self._full_precision():
-            rows = self._rows_of_own_share(
-                lambda: self._normalised(self.labelled_rows(features, labels))
-            )
+            rows = self._rows_of_own_share(lambda: self._all_rows(features, labels))
             if rows is None:
                 return
             with self._own_share() as own:
@@ -317,6 +367,17 @@ class SubCentroidHead(nn.Module):
         """Cosines in half precision would be off by more than the margins of close decisions."""
         return torch.autocast(self.centroids.device.type, enabled=False)
 
+    def _require_free(self) -> None:
+        if self.is_anchored:
+            raise InvalidSetting(
+                "The sub-centroids are tied to images and cannot be clustered any more; train "
+                "further from this network with a new head instead."
+            )
+
+    def _all_rows(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
+        """Checked and normalised rows, right or wrong."""
+        return self._normalised(self.labelled_rows(features, labels, ids))
+
     def _normalised(self, rows: Rows) -> Rows:
         return replace(rows, features=normalised(rows.features).to(self.centroids.dtype))
 
@@ -350,6 +411,13 @@ class SubCentroidHead(nn.Module):
     def rule(self) -> Rule:
         """The clustering rule with its settings."""
         return partial(self.assign, epsilon=self.epsilon, iterations=self.iterations)
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """Takes a state from before sub-centroids could be tied to images, as one of free ones."""
+        if f"{prefix}centroids" in state and f"{prefix}anchor_ids" not in state:
+            state[f"{prefix}anchor_ids"] = torch.full_like(self.anchor_ids, -1)
+            state[f"{prefix}anchor_similarity"] = torch.zeros_like(self.anchor_similarity)
+        super()._load_from_state_dict(state, prefix, *rest)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SubCentroidHead":
         """Moves to another device, but never to a precision in which small steps would be lost."""

@@ -124,6 +124,26 @@ def moved(
     return target.div_(torch.where(occupied[..., None] & (length > 0), length, 1.0))
 
 
+def follow_(
+    centroids: Float[Tensor, "c k d"],
+    tied_to: Int[Tensor, "c k"],
+    x: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    ids: Int[Tensor, " n"],
+) -> None:
+    """Puts each sub-centroid that is tied to an image on the row of that image, if there is one.
+
+    Of several rows of an image the last counts. Rows without an id (-1) are of no image.
+    """
+    row, place = ((tied_to[labels] == ids[:, None]) & (ids >= 0)[:, None]).nonzero().unbind(dim=1)
+    c, k = tied_to.shape
+    last = torch.full((c * k,), -1, device=row.device).scatter_reduce(
+        0, labels[row] * k + place, row, reduce="amax"
+    )
+    seen = last >= 0
+    centroids[seen.view(c, k)] = x[last[seen]].to(centroids.dtype)
+
+
 def momentum_at(step: int, *, steps: int, classes: int, rows: int) -> float:
     """The momentum of an update with which sub-centroids are means of data at the end of a run.
 

@@ -107,6 +107,28 @@ def require_settings(*settings: tuple[str, object, bool, str]) -> None:
             raise InvalidSetting(f"{name} is {value}; it must be {sensible}.")
 
 
+def require_anchors(ids: object, similarity: Tensor, valid: Bool[Tensor, "c k"]) -> None:
+    """Refuses anchors of another shape, of places that are not in use, or twice in a class."""
+    ids = _whole_numbers(ids, "Ids")
+    if ids.shape != valid.shape or similarity.shape != valid.shape:
+        raise InvalidLabels(
+            f"Anchors have shapes {tuple(ids.shape)} and {tuple(similarity.shape)}; each of the "
+            f"{tuple(valid.shape)} sub-centroids needs an image, or -1."
+        )
+    tied = ids >= 0
+    if not tied.any():
+        raise InvalidLabels("No sub-centroid has an image; give at least one.")
+    if (tied & ~valid.to(tied.device)).any():
+        raise InvalidLabels("Anchors are given for sub-centroids that their class has not.")
+    in_order = ids.sort(dim=1).values
+    twice = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).nonzero()
+    if len(twice):
+        raise InvalidLabels(
+            f"{len(twice)} images are given to two sub-centroids of a class, in classes "
+            f"{_some(twice[:, 0].unique())}; no image may stand for two."
+        )
+
+
 def numbers_per_class(subcentroids: SupportsInt | Iterable[int], classes: int) -> list[int]:
     """How many sub-centroids each class has, from one number for all or one for each."""
     if isinstance(subcentroids, Iterable):

@@ -172,10 +172,14 @@ class CheckpointFolders(CheckpointIO):
 
 
 class Checkpoints(Callback):
-    """Saves the last epoch of a run, and the best one by its accuracy on the validation images."""
+    """Saves the last epoch of a run, and the best one by its accuracy on the validation images.
 
-    def __init__(self, folder: Path) -> None:
+    Once sub-centroids are tied to images, only such epochs can be the best.
+    """
+
+    def __init__(self, folder: Path, *, first_anchored_epoch: int | None = None) -> None:
         self.folder = folder
+        self.first_anchored_epoch = first_anchored_epoch
         self.best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -188,6 +192,8 @@ class Checkpoints(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Saves; a part of the work of every process, since each holds a share of the memory."""
+        if trainer.current_epoch == self.first_anchored_epoch:
+            self.best = None
         accuracy = trainer.callback_metrics.get("val/top1")
         is_best = accuracy is not None and (self.best is None or float(accuracy) > self.best)
         if is_best:

@@ -1,14 +1,16 @@
 """Features of images as a frozen network gives them, computed once and kept."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from dnc.centroids.exchange import World
 from dnc.data import BadFile, Images, Preprocessing, loader
 from dnc.errors import InvalidCheckpoint, InvalidData
 from dnc.files import whole_file
@@ -32,6 +34,28 @@ class Features:
     ids: Int[Tensor, " n"]
     bad_files: tuple[BadFile, ...]
 
+    @classmethod
+    def joined(cls, parts: Sequence["Features"]) -> "Features":
+        """The features of all parts; the files that could not be read are known to the last."""
+        return cls(
+            torch.cat([part.rows for part in parts]),
+            torch.cat([part.labels for part in parts]),
+            torch.cat([part.ids for part in parts]),
+            parts[-1].bad_files,
+        )
+
+
+@contextmanager
+def in_evaluation(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; then each module is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
 
 @torch.no_grad()
 def features_of(
@@ -53,28 +77,56 @@ def features_of(
         found = _from_cache(file)
         if found is not None:
             return found
+    parts, done = [], 0
     model.eval()
-    device = next(model.parameters()).device
-    rows, labels, ids = [], [], []
-    batches = loader(images, preprocessing, batch_size=batch_size, workers=workers)
-    done = 0
-    for batch in batches:
-        if len(batch.labels):
-            rows.append(model.features(batch.images.to(device)).float().cpu())
-            labels.append(batch.labels)
-            ids.append(batch.ids)
-        done += len(batch.labels)
+    for part in feature_batches(
+        model, images, preprocessing, batch_size=batch_size, workers=workers
+    ):
+        parts.append(part)
+        done += len(part.labels)
         if on_progress is not None:
             on_progress(done, len(images))
-    if not rows:
+    if not done:
         raise InvalidData(f"None of the {len(images)} images in {images.root} can be read.")
-    made = Features(torch.cat(rows), torch.cat(labels), torch.cat(ids), batches.bad_files)
+    made = Features.joined(parts)
     if file is not None and not made.bad_files:
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(file) as unfinished:
             tensors = {"rows": made.rows, "labels": made.labels, "ids": made.ids}
             write_tensors(tensors, unfinished)
     return made
+
+
+@torch.no_grad()
+def feature_batches(
+    model: Classifier,
+    images: Images,
+    preprocessing: Preprocessing,
+    *,
+    batch_size: int = 32,
+    workers: int | None = None,
+    divided: bool = False,
+) -> Iterator[Features]:
+    """Features of images in the mode that the model is in, a batch at a time, in main memory.
+
+    `divided` among the processes of a run, each sees its share of the images. The files that could
+    not be read so far come with each batch.
+    """
+    world = World.current() if divided else World(0, 1)
+    device = next(model.parameters()).device
+    batches = loader(
+        images,
+        preprocessing,
+        batch_size=batch_size,
+        workers=workers,
+        rank=world.rank,
+        world=world.size,
+    )
+    for batch in batches:
+        rows = torch.zeros(0, model.dim)  # of a batch without a single image that can be read
+        if len(batch.labels):
+            rows = model.features(batch.images.to(device)).float().cpu()
+        yield Features(rows, batch.labels, batch.ids, batches.bad_files)
 
 
 def _from_cache(file: Path) -> Features | None:

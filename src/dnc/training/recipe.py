@@ -63,6 +63,33 @@ class Recipe(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _anchoring_has_something_to_tie(self) -> Self:
+        first = self.first_anchored_epoch
+        if first is None:
+            return self
+        if self.head.settle:
+            raise ValueError(
+                "head.settle puts sub-centroids on means at the end and head.anchored_share on "
+                "images; set only one of them"
+            )
+        if first <= self.head.start_epoch:
+            raise ValueError(
+                f"head.anchored_share is {self.head.anchored_share} of {self.training.epochs} "
+                f"epochs (training.epochs), so sub-centroids are tied to images after {first}; "
+                f"they begin in epoch {self.head.start_epoch} (head.start_epoch) and need at least "
+                "one epoch before they are tied"
+            )
+        return self
+
+    @property
+    def first_anchored_epoch(self) -> int | None:
+        """Before which epoch, counted from 0, sub-centroids are tied to images; None for never."""
+        if not self.head.anchored_share or self.model.classifier != "dnc":
+            return None
+        epochs = self.training.epochs
+        return epochs - max(1, round(self.head.anchored_share * epochs))
+
     @classmethod
     def from_tree(cls, tree: object, *, where: str = "The recipe") -> "Recipe":
         """A recipe from nested mappings; what is wrong is told with its place."""

@@ -17,6 +17,7 @@ from dnc.data import BadFile, DataSplits, open_data
 from dnc.errors import InvalidData, InvalidRecipe
 from dnc.files import restore_folder
 from dnc.recognition import Recognizer
+from dnc.training.anchoring import Anchoring, refresh_kept_
 from dnc.training.building import new_recognizer, recipe_in_truth, resumed_recognizer
 from dnc.training.checkpoint import LAST, CheckpointFolders, Checkpoints, read_description
 from dnc.training.history import History
@@ -95,6 +96,8 @@ def train(
         callbacks = [history, RunProgress(console, history), SetAside(folder, data)]
         if recipe.head.start == "data":
             callbacks.append(StartFromData(recipe, splits))
+        if recipe.first_anchored_epoch is not None:
+            callbacks.append(Anchoring(recipe, splits))
         trainer = _trainer(recipe, folder, callbacks)
         if first:
             folder.mkdir(parents=True, exist_ok=True)
@@ -106,6 +109,8 @@ def train(
         return None
     found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder)]
     recognizer = kept_model(folder, device=str(trainer.strategy.root_device))
+    if recipe.first_anchored_epoch is not None:
+        refresh_kept_(recognizer, splits, folder, workers=recipe.data.workers)
     seen = seen_by(recognizer, splits, workers=recipe.data.workers)
     if seen is not None:
         found += seen[1].bad_files
@@ -226,7 +231,10 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
         gradient_clip_val=recipe.optimizer.clip,
         check_val_every_n_epoch=settings.validate_every,
         num_sanity_val_steps=0,
-        callbacks=[*callbacks, Checkpoints(folder)],
+        callbacks=[
+            *callbacks,
+            Checkpoints(folder, first_anchored_epoch=recipe.first_anchored_epoch),
+        ],
         plugins=[CheckpointFolders()],
         logger=_loggers(folder) if settings.tensorboard else False,
         default_root_dir=folder,

@@ -142,6 +142,11 @@ class Head(Section):
         description="at the end put sub-centroids on the means of the training images, as the "
         "network that is kept sees them",
     )
+    anchored_share: BelowOne = Field(
+        0.0,
+        description="last part of the run in which each sub-centroid is the feature of a training "
+        "image, so that every decision has a real image as its reason; 0: never. The paper: 0.1",
+    )
     reseed_after: Count | None = Field(
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
@@ -149,7 +154,7 @@ class Head(Section):
     def settings(self, batch_size: int) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        del values["start_epoch"], values["settle"]
+        del values["start_epoch"], values["settle"], values["anchored_share"]
         if self.start == "data":
             values["start"] = "positive"
         if self.momentum == "auto":  # known once the length of the run is

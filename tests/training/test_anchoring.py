@@ -1,0 +1,176 @@
+"""Runs whose sub-centroids are tied to training images at the end."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import dnc
+from dnc.centroids import normalised
+from dnc.errors import InvalidRecipe
+from dnc.training.features import features_of
+from dnc.training.recipe import Recipe
+from dnc.training.run import opened, train
+from dnc.training.state import read_tensors
+from tests.data.drawings import draw_folder
+
+# Four epochs, of which the last two are anchored.
+SETTINGS = [
+    *("training.epochs=4", "training.batch_size=32", "training.accelerator=cpu"),
+    *("data.train_per_class=20", "data.size=8", "augment.padding=1", "augment.mixup=0.2"),
+    *("optimizer.ema=0.9", "head.memory_batches=3", "head.anchored_share=0.5"),
+]
+QUIET = Console(quiet=True)
+DNC = Path(sys.executable).with_name("dnc")
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    train(Recipe.read("digits").with_settings(SETTINGS), folder, console=QUIET)
+    return folder
+
+
+def assert_anchored(folder: Path) -> None:
+    """Every sub-centroid is what the network sees in its image; no image twice in a class."""
+    recognizer = dnc.load(folder)
+    head = recognizer.model.head
+    assert torch.equal(head.occupied, head.anchor_ids >= 0)
+    assert head.occupied.any(dim=1).all()
+    images = opened(Recipe.read(folder / "recipe.yaml"), QUIET).train
+    seen = features_of(recognizer.model, images, recognizer.preprocessing, cache=None)
+    for c, k in head.occupied.nonzero().tolist():
+        position = int(np.flatnonzero(images.ids == int(head.anchor_ids[c, k]))[0])
+        assert images.labels[position] == c
+        row = int((seen.ids == int(head.anchor_ids[c, k])).nonzero())
+        torch.testing.assert_close(
+            head.centroids[c, k], normalised(seen.rows[row]), rtol=0, atol=1e-5
+        )
+    for of_class in head.anchor_ids:
+        tied = of_class[of_class >= 0]
+        assert len(tied.unique()) == len(tied)
+
+
+def test_subcentroids_end_as_the_features_of_their_images(whole_run):
+    assert_anchored(whole_run)
+
+
+def test_a_run_killed_in_its_anchored_part_and_resumed_ends_in_the_same_bits(tmp_path, whole_run):
+    folder = tmp_path / "killed"
+    code = textwrap.dedent(
+        f"""
+        import os, signal
+        from pathlib import Path
+        from rich.console import Console
+        from dnc.training.module import TrainingModule
+        from dnc.training.recipe import Recipe
+        from dnc.training.run import train
+
+        training_step = TrainingModule.training_step
+
+        def deadly_step(self, batch, batch_index):
+            if self.current_epoch == 3 and batch_index == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return training_step(self, batch, batch_index)
+
+        TrainingModule.training_step = deadly_step
+        recipe = Recipe.read("digits").with_settings({SETTINGS!r})
+        train(recipe, Path({str(folder)!r}), console=Console(quiet=True))
+        """
+    )
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    train(Recipe.read(folder / "recipe.yaml"), folder, console=QUIET, resume=True)
+    for file in ("checkpoints/last/training.safetensors", "model/model.safetensors"):
+        one, other = (read_tensors(run / file) for run in (whole_run, folder))
+        assert one.keys() == other.keys()
+        assert [name for name in one if not torch.equal(one[name], other[name])] == []
+
+
+def test_only_an_anchored_epoch_is_kept(tmp_path):
+    # The learning rate of the last epochs is nil, so the first anchored epoch is not better.
+    recipe = Recipe.read("digits").with_settings(
+        [*SETTINGS, "schedule.kind=step", "schedule.milestones=[0.1]", "schedule.gamma=0.000001"]
+    )
+    train(recipe, tmp_path / "run", console=QUIET)
+    assert_anchored(tmp_path / "run")
+    best = read_tensors(tmp_path / "run" / "checkpoints/best/model.safetensors")
+    assert (best["head.anchor_ids"] >= 0).any()
+
+
+def test_without_images_to_validate_on_the_last_epoch_is_anchored_too(tmp_path):
+    draw_folder(tmp_path / "images", {"red": 12, "green": 3})
+    settings = ("data.kind=folder", "data.train_per_class=null", "data.validation_share=0")
+    recipe = Recipe.read("digits").with_settings([*SETTINGS, *settings, "training.batch_size=4"])
+    train(recipe.with_path(str(tmp_path / "images")), tmp_path / "run", console=QUIET)
+    assert_anchored(tmp_path / "run")
+    # Of four sub-centroids with three images one at least decides no more.
+    assert 1 <= dnc.load(tmp_path / "run").model.head.occupied.sum(dim=1).tolist()[0] <= 3
+
+
+def test_two_processes_tie_to_the_images_of_one(tmp_path):
+    draw_folder(tmp_path / "images", {"red": 7, "green": 6, "blue": 6})
+    settings = [
+        *("data.kind=folder", "data.size=64", "data.resize=64", "data.validation_share=0"),
+        *("model.network=test_vit", "augment.crop=none", "augment.flip=false"),
+        *("optimizer.name=sgd", "optimizer.learning_rate=0.01", "head.anchored_share=0.4"),
+        *("head.memory_batches=40", "head.momentum=0.9", "head.only_correct=false"),
+        *("training.accelerator=cpu", "training.batch_size=32", "training.epochs=4"),
+    ]
+    options = [part for setting in settings for part in ("--set", setting)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    for processes in (1, 2):
+        command = [DNC, "train", "images", "-r", "digits", "-o", f"run{processes}", *options]
+        subprocess.run(
+            [*command, "--set", f"training.devices={processes}", "--quiet"],
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            timeout=300,
+        )
+        assert_anchored(tmp_path / f"run{processes}")
+    one, two = (read_tensors(tmp_path / f"run{n}/model/model.safetensors") for n in (1, 2))
+    assert torch.equal(one["head.anchor_ids"], two["head.anchor_ids"])
+    torch.testing.assert_close(one["head.centroids"], two["head.centroids"], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["head.anchored_share=0.1", "head.settle=true"], "only one"),
+        (["head.anchored_share=0.1", "training.epochs=1"], "at least"),
+        (["head.anchored_share=1"], "anchored_share"),
+        (
+            [
+                *("head.anchored_share=0.5", "training.epochs=10"),
+                *("head.start=data", "head.start_epoch=5"),
+            ],
+            "start_epoch",
+        ),
+    ],
+)
+def test_an_anchored_part_that_cannot_be_is_refused(settings, told):
+    with pytest.raises(InvalidRecipe, match=told):
+        Recipe.read("digits").with_settings(settings)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "share", "first"), [(20, 0.1, 18), (4, 0.1, 3), (300, 0.1, 270), (2, 0.9, 0)]
+)
+def test_the_last_tenth_of_the_epochs_is_anchored_and_at_least_one(epochs, share, first):
+    recipe = Recipe.read("digits").with_settings([f"training.epochs={epochs}"])
+    settings = [f"head.anchored_share={share}"]
+    if first == 0:
+        with pytest.raises(InvalidRecipe, match="at least one epoch"):
+            recipe.with_settings(settings)
+    else:
+        assert recipe.with_settings(settings).first_anchored_epoch == first
+        linear = recipe.with_settings([*settings, "model.classifier=softmax"])
+        assert linear.first_anchored_epoch is None
