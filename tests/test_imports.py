@@ -18,7 +18,7 @@ ALLOWED = {
     "data": {"errors", "files"},
     "models": {"centroids", "errors"},
     "estimator": {"centroids", "errors"},
-    "recognition": {"centroids", "data", "errors", "models"},
+    "recognition": {"centroids", "data", "errors", "explanation", "models"},
     "durations": set(),
     "study": {"data", "errors", "evaluation", "files", "models", "training"},
     "training": {
@@ -26,7 +26,7 @@ ALLOWED = {
         *("explanation", "recognition", "__version__"),
     },
     "evaluation": {"centroids", "data", "errors", "files", "models", "recognition"},
-    "explanation": {"centroids", "errors", "files"},
+    "explanation": {"centroids", "data", "errors", "files", "models", "__version__"},
     "demo": {"centroids", "errors", "estimator", "explanation", "files"},
     "cli": {
         *("data", "demo", "errors", "evaluation", "explanation", "files", "models"),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     )
     from dnc.estimator import NearestSubCentroids
     from dnc.explanation.anchors import Anchors, anchors
+    from dnc.explanation.explanation import Explanation
+    from dnc.explanation.rules import Rules
     from dnc.models import Classifier, HeadSettings, convert
     from dnc.recognition import Prediction, Recognizer
     from dnc.training.checkpoint import load, save
@@ -25,11 +27,13 @@ _LATER = {
     "Anchors": "dnc.explanation.anchors",
     "Classifier": "dnc.models",
     "Decision": "dnc.centroids",
+    "Explanation": "dnc.explanation.explanation",
     "HeadSettings": "dnc.models",
     "Health": "dnc.centroids",
     "NearestSubCentroids": "dnc.estimator",
     "Prediction": "dnc.recognition",
     "Recognizer": "dnc.recognition",
+    "Rules": "dnc.explanation.rules",
     "SubCentroidHead": "dnc.centroids",
     "anchors": "dnc.explanation.anchors",
     "convert": "dnc.models",
@@ -44,11 +48,13 @@ __all__ = [
     "Anchors",
     "Classifier",
     "Decision",
+    "Explanation",
     "HeadSettings",
     "Health",
     "NearestSubCentroids",
     "Prediction",
     "Recognizer",
+    "Rules",
     "SubCentroidHead",
     "__version__",
     "anchors",

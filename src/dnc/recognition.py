@@ -17,6 +17,9 @@ from dnc.centroids import SubCentroidHead
 from dnc.data import Preprocessing, image_from_array, prepared, read_image
 from dnc.data.images import as_rgb, quiet_pillow
 from dnc.errors import InvalidInput, UnreadableImage
+from dnc.explanation.cases import CaseBase, case_reader
+from dnc.explanation.explaining import Explainer
+from dnc.explanation.explanation import Explanation
 from dnc.models import Centring, Classifier
 
 ImageLike = str | Path | Image.Image | NDArray[Any] | Tensor
@@ -67,6 +70,7 @@ class Recognizer:
         classes: names, in the order of the scores.
         preprocessing: size, crop and scaling of the images.
         notes: what else is known: recipe, provenance of the data, versions, results.
+        cases: the training image behind each sub-centroid, if it is known.
     """
 
     model: Classifier
@@ -74,6 +78,7 @@ class Recognizer:
     classes: tuple[str, ...]
     preprocessing: Preprocessing
     notes: dict[str, Any]
+    cases: CaseBase | None = None
 
     @property
     def device(self) -> torch.device:
@@ -96,16 +101,8 @@ class Recognizer:
 
         An image that cannot be read raises `UnreadableImage`; `predictions` goes on instead.
         """
-        single = isinstance(images, str | Path | Image.Image) or hasattr(images, "shape")
-        if not single and not isinstance(images, Iterable):
-            raise InvalidInput(
-                f"{type(images).__name__} came; give an image, or several in a list."
-            )
-        several = [images] if single else images
-        if single and getattr(images, "ndim", 3) == 4:
-            several = list(images)  # type: ignore[arg-type]
         made = []
-        for prediction in self.predictions(several, batch_size=batch_size):  # type: ignore[arg-type]
+        for prediction in self.predictions(_several(images), batch_size=batch_size):
             if prediction.error is not None:
                 raise UnreadableImage(prediction.source, prediction.error)
             made.append(prediction)
@@ -128,6 +125,40 @@ class Recognizer:
                         yield Prediction(source, error=error)
                     else:
                         yield Prediction(source, **next(results))
+
+    def explain(
+        self,
+        images: ImageLike | Iterable[ImageLike],
+        *,
+        data: Path | str | None = None,
+        with_maps: bool = True,
+    ) -> Explanation:
+        """Why each image is given its class: the cases, the rule, and where similarity comes from.
+
+        In a notebook the explanation shows itself; `save` writes it as HTML, JSON and PNG.
+
+        Args:
+            images: as for `predict`.
+            data: where the training images are now, for maps on the cases; None looks where they
+                were when the model was made.
+            with_maps: draw similarity maps.
+        """
+        given = [self._named(number, image) for number, image in enumerate(_several(images))]
+        return Explanation.of(self.explainer(data=data), given, with_maps=with_maps)
+
+    def explainer(self, *, data: Path | str | None = None) -> Explainer:
+        """What explains the decisions of this model."""
+        return Explainer(
+            self.model,
+            self.classes,
+            self.preprocessing,
+            cases=self.cases,
+            read_case=case_reader(self.cases, None if data is None else Path(data)),
+        )
+
+    def _named(self, number: int, image: ImageLike) -> tuple[str, Image.Image]:
+        source = str(image) if isinstance(image, str | Path) else str(number)
+        return source, _picture(image, source)
 
     def _load(self, numbered: tuple[int, ImageLike]) -> tuple[str, Tensor | None, str | None]:
         number, image = numbered
@@ -168,6 +199,16 @@ class Recognizer:
             }
             for row in rows
         ]
+
+
+def _several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
+    """One image, a batch of them in a tensor, or several, as several."""
+    single = isinstance(images, str | Path | Image.Image) or hasattr(images, "shape")
+    if not single and not isinstance(images, Iterable):
+        raise InvalidInput(f"{type(images).__name__} came; give an image, or several in a list.")
+    if single and getattr(images, "ndim", 3) != 4:
+        return [images]  # type: ignore[list-item]
+    return list(images) if single else images  # type: ignore[arg-type, return-value]
 
 
 def _picture(image: ImageLike, source: str) -> Image.Image:

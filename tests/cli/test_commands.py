@@ -1,6 +1,7 @@
 """The commands from a folder of images to predictions, as a user types them."""
 
 import csv
+import hashlib
 import io
 import json
 from collections import Counter
@@ -48,7 +49,9 @@ def test_the_image_behind_each_case_is_one_of_its_class(images, model):
     assert len(cases) == 6
     for case in cases:
         assert (images / case["file"]).parent.name == case["case"].partition("#")[0]
-        assert int(case["images"]) > 0
+        assert int(case["of_these_right"]) <= int(case["stands_for"])
+        content = (images / case["file"]).read_bytes()
+        assert case["sha256"] == hashlib.sha256(content).hexdigest()
         assert -1 <= float(case["similarity"]) <= 1
 
 

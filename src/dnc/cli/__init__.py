@@ -6,9 +6,12 @@ import typer
 from rich.console import Console
 
 from dnc import __version__
+from dnc.cli.anchor import anchor
+from dnc.cli.cases import cases
 from dnc.cli.data import data
 from dnc.cli.demo import demo
 from dnc.cli.evaluate import evaluate
+from dnc.cli.explain import explain
 from dnc.cli.fit import fit
 from dnc.cli.listings import models, recipes
 from dnc.cli.predict import predict
@@ -59,6 +62,18 @@ def options(
     """Deep Nearest Centroids: recognition by cases."""
 
 
-for command in (demo, fit, train, evaluate, predict, study, models, recipes):
+for command in (
+    demo,
+    fit,
+    train,
+    evaluate,
+    predict,
+    explain,
+    anchor,
+    cases,
+    study,
+    models,
+    recipes,
+):
     app.command()(command)
 app.add_typer(data, name="data")

@@ -127,7 +127,7 @@ def _note(
         va="center",
         fontsize=size,
         color=colour,
-        fontfamily=_installed_families(),
+        fontfamily=installed_families(),
         parse_math=False,
     )
 
@@ -167,7 +167,8 @@ def _square(image: Image.Image) -> Image.Image:
 
 
 @cache
-def _installed_families() -> tuple[str, ...]:
+def installed_families() -> tuple[str, ...]:
+    """The families of fonts to draw names with, the first first."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     return tuple(family for family in _FAMILIES if family in installed)
 
@@ -177,4 +178,4 @@ def _glyphs() -> frozenset[int]:
     def of_font(family: str) -> Iterable[int]:
         return FT2Font(font_manager.findfont(family)).get_charmap()
 
-    return frozenset().union(*(of_font(family) for family in _installed_families()))
+    return frozenset().union(*(of_font(family) for family in installed_families()))

@@ -8,11 +8,20 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from dnc.centroids import SubCentroidHead
 from dnc.centroids.exchange import World, from_all
 from dnc.data import DataSplits, Images, Preprocessing
+from dnc.data.splitting import at_most_per_class
+from dnc.errors import InvalidModel
 from dnc.explanation.anchors import Candidates
 from dnc.models import Classifier
 from dnc.recognition import Recognizer
+from dnc.training.casebase import with_cases
 from dnc.training.checkpoint import MODEL, save
-from dnc.training.features import Features, feature_batches, in_evaluation
+from dnc.training.features import (
+    Features,
+    feature_batches,
+    features_of,
+    in_evaluation,
+    most_per_class,
+)
 from dnc.training.recipe import Recipe
 
 
@@ -117,6 +126,29 @@ def follow_images_(
     found = _anchor_features(model, images, preprocessing, workers, divided=False)
     device = head.centroids.device
     head.follow(*(part.to(device) for part in (found.rows, found.labels, found.ids)))
+
+
+def anchored(recognizer: Recognizer, splits: DataSplits, *, workers: int | None) -> Recognizer:
+    """The same model with each sub-centroid put on its nearest training image; nothing is trained.
+
+    The model of the recognizer that is given is changed.
+    """
+    if not recognizer.model.is_dnc:
+        raise InvalidModel(
+            "This model ends in a linear layer, which has no sub-centroids to tie to images; "
+            "`dnc train` with model.classifier=dnc makes one that has."
+        )
+    if _head_of(recognizer.model).is_anchored:
+        raise InvalidModel("The sub-centroids of this model are tied to images already.")
+    assert splits.train is not None
+    given = splits.train, recognizer.preprocessing
+    tie_(recognizer.model, *given, workers)
+    follow_images_(recognizer.model, *given, workers)
+    few = at_most_per_class(splits.train, most_per_class(len(recognizer.classes)), seed=0)
+    features = features_of(
+        recognizer.model, few, recognizer.preprocessing, cache=None, workers=workers
+    )
+    return with_cases(recognizer, splits, features)
 
 
 def _anchor_features(

@@ -22,6 +22,7 @@ from dnc.files import restore_folder, standing_folder, whole_folder
 from dnc.models import Classifier, HeadSettings
 from dnc.models.heads import settings_of
 from dnc.recognition import Recognizer
+from dnc.training.casebase import read_case_base, write_case_base
 from dnc.training.rebuilding import Description, fill_, rebuilt
 from dnc.training.state import (
     read_json,
@@ -76,6 +77,8 @@ def save(recognizer: Recognizer, path: Path | str) -> None:
     described = describe(recognizer)
     with whole_folder(Path(path)) as folder:
         _write_model(described, portable_weights(recognizer.model), folder)
+        if recognizer.cases is not None:
+            write_case_base(recognizer.cases, folder)
 
 
 def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
@@ -93,12 +96,15 @@ def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
     shapes = tensor_shapes(weights)
     model = rebuilt(described, shapes, folder, file_bytes=weights.stat().st_size)
     fill_(model, read_tensors(weights), folder)
+    head = model.head
+    occupied = head.occupied if isinstance(head, SubCentroidHead) else None
     return Recognizer(
         model=model.eval().to(place),
         network=described.network,
         classes=described.classes,
         preprocessing=preprocessing,
         notes=described.notes,
+        cases=read_case_base(folder, occupied=occupied),
     )
 
 

@@ -17,6 +17,14 @@ from dnc.files import whole_file
 from dnc.models import Classifier
 from dnc.training.state import read_tensors, write_tensors
 
+# Training images of a finished model that are looked at; their features must fit into memory.
+MOST_IMAGES = 200_000
+
+
+def most_per_class(classes: int) -> int:
+    """How many images of each class are looked at, for so many classes."""
+    return -(-MOST_IMAGES // classes)
+
 
 @dataclass(frozen=True)
 class Features:

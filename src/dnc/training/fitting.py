@@ -16,10 +16,11 @@ from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.models import Centring, Classifier, HeadSettings, centring_layer, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
+from dnc.training.casebase import with_cases, write_case_table
 from dnc.training.checkpoint import load, save
 from dnc.training.features import Features, features_of
 from dnc.training.left_out import Choice, fitted_choice
-from dnc.training.listing import write_cases, write_listing, write_set_aside
+from dnc.training.listing import write_listing, write_set_aside
 from dnc.training.results import part_to_evaluate
 from dnc.training.starting import start_from_features_
 
@@ -123,15 +124,16 @@ def fit_folder(
     found = [*splits.set_aside, *features.bad_files]
     evaluation = evaluate(recognizer.to(device), images, workers=workers, on_bad_file=found.append)
     recognizer.notes["results"] = {name: evaluation.top1}
-    save(recognizer.to("cpu"), output / "model")
+    with torch.no_grad():
+        seen = replace(features, rows=recognizer.to("cpu").model.centring(features.rows))
+    recognizer = with_cases(recognizer, splits, seen)
+    save(recognizer, output / "model")
     write_evaluation(evaluation, output / "evaluation" / name)
     set_aside = tuple(dict.fromkeys(found))
     write_listing(splits, output / "files.csv")
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
-    with torch.no_grad():
-        seen = replace(features, rows=recognizer.model.centring(features.rows))
-    write_cases(recognizer, splits, seen, head.held, output / "cases.csv")
+    write_case_table(recognizer, output / "cases.csv")
     write_set_aside(set_aside, output / "set-aside.csv")
     cases = int(head.occupied.sum())
     return FitReport(len(features.labels), cases, choice, name, evaluation, set_aside)

@@ -4,16 +4,8 @@ import csv
 from pathlib import Path
 from typing import TextIO
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
-
-from dnc.centroids import SubCentroidHead, normalised
-from dnc.centroids.update import nearest_rows
 from dnc.data import BadFile, DataSplits
 from dnc.files import whole_file
-from dnc.recognition import Recognizer
-from dnc.training.features import Features
 
 
 def write_listing(splits: DataSplits, path: Path) -> None:
@@ -37,45 +29,6 @@ def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:
         table = csv.writer(file)
         table.writerow(["file", "reason"])
         table.writerows((bad.path, bad.reason) for bad in files)
-
-
-def write_cases(
-    recognizer: Recognizer,
-    splits: DataSplits,
-    features: Features,
-    held: Int[Tensor, "c k"],
-    path: Path,
-) -> None:
-    """Writes the training image nearest to each case, and what the case does on training images.
-
-    That is how many it stands for (`held`), how many it decides, and how many of these rightly.
-    The features are those that the head sees, centred.
-    """
-    head = recognizer.model.head
-    assert isinstance(head, SubCentroidHead)
-    decision = head.decide(features.rows.to(head.centroids.device))
-    labels = features.labels.to(decision.label)
-    won = torch.zeros_like(held, device=labels.device)
-    right = torch.zeros_like(won)
-    cases, one = (decision.label, decision.subcentroid), torch.ones_like(labels)
-    won.index_put_(cases, one, accumulate=True)
-    right.index_put_(cases, one * (decision.label == labels), accumulate=True)
-    nearest, similarity = nearest_rows(
-        head.centroids.cpu(), normalised(features.rows), features.labels
-    )
-    with whole_file(path) as unfinished, _table(unfinished) as file:
-        table = csv.writer(file)
-        table.writerow(["case", "file", "similarity", "images", "decides", "rightly"])
-        for label, subcentroid in head.occupied.nonzero().tolist():
-            row = int(nearest[label, subcentroid])
-            table.writerow(
-                [
-                    recognizer.case_name(label, subcentroid),
-                    splits.listing[int(features.ids[row])],
-                    round(float(similarity[label, subcentroid]), 6),
-                    *(int(counts[label, subcentroid]) for counts in (held, won, right)),
-                ]
-            )
 
 
 def read_set_aside(path: Path) -> tuple[BadFile, ...]:

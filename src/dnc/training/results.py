@@ -16,16 +16,14 @@ from dnc.errors import InvalidData
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
+from dnc.training.casebase import with_cases, write_case_table
 from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
-from dnc.training.features import Features, features_of
+from dnc.training.features import Features, features_of, most_per_class
 from dnc.training.gallery import gallery_figure
 from dnc.training.history import Row, health_figures
-from dnc.training.listing import write_cases
 from dnc.training.recipe import Recipe
 
 RESULTS = "results.json"
-# Training images that are looked at once more at the end; their features must fit into memory.
-MOST_IMAGES = 200_000
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def seen_by(
     if not isinstance(head, SubCentroidHead):
         return None
     assert splits.train is not None
-    images = at_most_per_class(splits.train, -(-MOST_IMAGES // head.classes), seed=0)
+    images = at_most_per_class(splits.train, most_per_class(head.classes), seed=0)
     model, preprocessing = recognizer.model, recognizer.preprocessing
     return images, features_of(model, images, preprocessing, cache=None, workers=workers)
 
@@ -157,11 +155,13 @@ def settle_(recognizer: Recognizer, features: Features, folder: Path) -> None:
 def described_cases(
     recognizer: Recognizer, splits: DataSplits, images: Images, features: Features, folder: Path
 ) -> dict[str, float]:
-    """Writes the cases of a model, as a table and a picture, and says how true they are."""
+    """Keeps the cases of a model with it, as a table and a picture, and says how true they are."""
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
     found = Fidelity.of(head, features.rows, features.labels)
-    write_cases(recognizer, splits, features, found.held, folder / "cases.csv")
+    recognizer = with_cases(recognizer, splits, features)
+    save(recognizer, folder / MODEL)
+    write_case_table(recognizer, folder / "cases.csv")
     with whole_file(folder / "cases.png") as unfinished:
         figure = gallery_figure(recognizer, images, features, found)
         figure.savefig(unfinished, dpi=110, format="png")
