@@ -27,10 +27,14 @@ ALLOWED = {
     },
     "evaluation": {"centroids", "data", "errors", "files", "models", "recognition"},
     "explanation": {"centroids", "data", "errors", "files", "models", "__version__"},
+    "report": {
+        *("centroids", "data", "errors", "evaluation", "explanation", "files"),
+        *("recognition", "training"),
+    },
     "demo": {"centroids", "errors", "estimator", "explanation", "files"},
     "cli": {
         *("data", "demo", "errors", "evaluation", "explanation", "files", "models"),
-        *("recognition", "durations", "study", "training", "__version__"),
+        *("recognition", "report", "durations", "study", "training", "__version__"),
     },
     "__init__": {"centroids", "estimator", "explanation", "models", "recognition", "training"},
 }

@@ -15,6 +15,7 @@ from dnc.cli.explain import explain
 from dnc.cli.fit import fit
 from dnc.cli.listings import models, recipes
 from dnc.cli.predict import predict
+from dnc.cli.report import report
 from dnc.cli.study import study
 from dnc.cli.train import train
 from dnc.errors import DNCError
@@ -63,17 +64,8 @@ def options(
 
 
 for command in (
-    demo,
-    fit,
-    train,
-    evaluate,
-    predict,
-    explain,
-    anchor,
-    cases,
-    study,
-    models,
-    recipes,
+    *(demo, fit, train, evaluate, predict, explain, report),
+    *(anchor, cases, study, models, recipes),
 ):
     app.command()(command)
 app.add_typer(data, name="data")

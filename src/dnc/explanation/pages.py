@@ -65,16 +65,17 @@ def explanation_page(explainer: Explainer, explained: Sequence[Explained]) -> st
 
 def rendered(template: str, *, styles: Sequence[str], **context: Any) -> str:
     """A template filled in; whatever comes from outside is escaped."""
-    css = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in styles)
-    page = environment().get_template(template)
-    return page.render(styles=Markup(css), version=__version__, **context)
+    page = environment()
+    css = "\n".join(page.get_template(name).render() for name in styles)
+    filled = page.get_template(template)
+    return filled.render(styles=Markup(css), version=__version__, **context)
 
 
 @functools.cache
 def environment() -> Environment:
     """Templates in which every value is escaped and a missing one is an error."""
     return Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([TEMPLATES, TEMPLATES.parents[1] / "report" / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,6 +11,7 @@ from dnc.centroids import SubCentroidHead, class_scores, normalised, similaritie
 from dnc.errors import NothingAbsorbed
 
 NAMED_RIVALS = 3
+ROWS_AT_A_TIME = 512
 
 
 def fulfilled(
@@ -57,6 +58,23 @@ class Rules:
     def predicted(self, features: Float[Tensor, "n d"]) -> Int[Tensor, " n"]:
         """The class whose rule holds for each row."""
         return self.holding(features).any(dim=2).long().argmax(dim=1)
+
+    def nearest_rivals(self, number: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """Of every case the cases of other classes that are nearest to it, nearest first."""
+        places = self.eligible.nonzero()
+        p = self.centroids[self.eligible]
+        found = {}
+        for begin in range(0, len(p), ROWS_AT_A_TIME):
+            some = places[begin : begin + ROWS_AT_A_TIME]
+            cosine = p[begin : begin + ROWS_AT_A_TIME] @ p.T
+            cosine.masked_fill_(some[:, :1] == places[:, 0], -torch.inf)
+            nearest = cosine.topk(min(number, len(p)), dim=1)
+            for case, which, values in zip(
+                some.tolist(), nearest.indices, nearest.values, strict=True
+            ):
+                of_others = which[values > -torch.inf]
+                found[case[0], case[1]] = [(c, k) for c, k in places[of_others].tolist()]
+        return found
 
     def of_case(self, label: int, subcentroid: int) -> "CaseRule":
         """The rule of one case."""

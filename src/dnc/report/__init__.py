@@ -1,0 +1,1 @@
+"""A model as a whole, or two side by side, on one page that can be checked."""
