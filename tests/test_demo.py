@@ -18,17 +18,19 @@ def reports(tmp_path_factory):
     return folders, reports
 
 
-def test_same_seed_same_numbers_and_same_pictures(reports):
+def test_same_seed_same_numbers_and_same_pages(reports):
     folders, (one, other) = reports
     for mine, theirs in zip(one.results, other.results, strict=True):
         assert (mine.method, mine.accuracy) == (theirs.method, theirs.accuracy)
-    for picture in ("cases.png", "decision.png"):
-        assert (folders[0] / picture).read_bytes() == (folders[1] / picture).read_bytes()
+    for page in ("report.html", "explanation.html", "explanation.json"):
+        assert (folders[0] / page).read_bytes() == (folders[1] / page).read_bytes()
 
 
 def test_the_files_named_in_the_report_are_there_and_whole(reports):
     (folder, _), (report, _) = reports
-    assert {path.name for path in report.files} == {"cases.png", "decision.png", "results.json"}
+    assert {path.name for path in report.files} == {
+        *("report.html", "explanation.html", "explanation.json", "results.json")
+    }
     assert sorted(folder.iterdir()) == sorted(report.files)
     content = json.loads((folder / "results.json").read_text())
     assert [result["accuracy"] for result in content["results"]] == [

@@ -31,7 +31,10 @@ ALLOWED = {
         *("centroids", "data", "errors", "evaluation", "explanation", "files"),
         *("recognition", "training"),
     },
-    "demo": {"centroids", "errors", "estimator", "explanation", "files"},
+    "demo": {
+        *("centroids", "data", "errors", "estimator", "explanation", "files", "models"),
+        *("recognition", "report", "training"),
+    },
     "cli": {
         *("data", "demo", "errors", "evaluation", "explanation", "files", "models"),
         *("recognition", "report", "durations", "study", "training", "__version__"),

@@ -5,33 +5,64 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
-from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from torch import Tensor, nn
 
-from dnc.centroids import SubCentroidHead, momentum_at, normalised, similarities
+from dnc.centroids import SubCentroidHead, momentum_at
+from dnc.data import Images, Preprocessing
+from dnc.data.packed import all_digits
+from dnc.data.preparation import normalised
 from dnc.estimator import NearestSubCentroids
 from dnc.explanation.anchors import anchors
-from dnc.explanation.pictures import Case, cases_figure, decision_figure, save
+from dnc.explanation.explanation import Explanation
 from dnc.files import whole_file
+from dnc.models import Classifier
+from dnc.recognition import Recognizer
+from dnc.report.findings import most_ambiguous
+from dnc.report.looking import looked_at
+from dnc.report.writing import Report
+from dnc.training.casebase import case_base
+from dnc.training.features import features_of
 
 DIM, CLASSES, BATCH = 64, 10, 128
+# Of the epochs, at the end, in which each sub-centroid is the feature of a training image.
+ANCHORED_SHARE = 0.1
+EXPLAINED = 8
+PREPROCESSING = Preprocessing(size=8, resize=8, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
 @dataclass(frozen=True)
 class Split:
-    """Digits of 8x8 pixels in 0..1, split into training and test images."""
+    """Digits of 8x8 pixels, split into training and test images."""
 
-    train_images: Tensor
-    train_labels: Tensor
-    test_images: Tensor
-    test_labels: Tensor
+    train: Images
+    test: Images
+
+    @cached_property
+    def train_images(self) -> Tensor:
+        """The training images `(n 3 8 8)` in 0..1."""
+        return _inputs(self.train)
+
+    @cached_property
+    def train_labels(self) -> Tensor:
+        """Their classes."""
+        return torch.from_numpy(self.train.labels)
+
+    @cached_property
+    def test_images(self) -> Tensor:
+        """The test images `(n 3 8 8)` in 0..1."""
+        return _inputs(self.test)
+
+    @cached_property
+    def test_labels(self) -> Tensor:
+        """Their classes."""
+        return torch.from_numpy(self.test.labels)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -57,11 +88,16 @@ class DemoReport:
     test_images: int
     files: list[Path]
 
+    @property
+    def pages(self) -> list[Path]:
+        """The files that are for people to look at first."""
+        return [path for path in self.files if path.suffix == ".html"]
+
 
 def run_demo(
     output: Path, *, seed: int, epochs: int, on_step: Callable[[str, int], None]
 ) -> DemoReport:
-    """Trains, compares and draws; the same seed gives the same numbers and pictures.
+    """Trains, compares and explains; the same seed gives the same numbers and pages.
 
     `on_step` is told after each training step which network it belonged to, and of how many steps.
     """
@@ -85,7 +121,7 @@ def run_demo(
             train(network, classifier, split, epochs=epochs, on_step=told)
             accuracy = accuracy_of(nn.Sequential(network, classifier), split)
             results.append(Result(method, accuracy, time.perf_counter() - began, stored))
-        files = draw(network, head, split, output)
+        files = show(network, head, split, output)
         results = results[::-1] + pixel_results(split)
     files.append(output / "results.json")
     content = {"seed": seed, "epochs": epochs, "results": [asdict(r) for r in results]}
@@ -96,26 +132,21 @@ def run_demo(
 
 def digits_split(seed: int) -> Split:
     """The digits that scikit-learn ships: three quarters to train, one quarter to test."""
-    pixels, labels = load_digits(return_X_y=True)
-    parts = train_test_split(pixels / 16, labels, random_state=seed, stratify=labels)
-    train_pixels, test_pixels, train_labels, test_labels = map(torch.from_numpy, parts)
-    return Split(
-        train_images=train_pixels.float().view(-1, 1, 8, 8),
-        train_labels=train_labels,
-        test_images=test_pixels.float().view(-1, 1, 8, 8),
-        test_labels=test_labels,
-    )
+    images = all_digits()
+    positions = range(len(images))
+    train, test = train_test_split(positions, random_state=seed, stratify=images.labels)
+    return Split(images.subset(train), images.subset(test))
 
 
 def new_network() -> nn.Sequential:
-    """A small convolutional network, images `(n 1 8 8)` to features `(n 64)`."""
+    """A small convolutional network, images `(n 3 8 8)` to features `(n 64)`."""
 
     def convolution(inputs: int, outputs: int) -> list[nn.Module]:
         layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
         return [layer, nn.BatchNorm2d(outputs), nn.ReLU()]
 
     return nn.Sequential(
-        *convolution(1, 32),
+        *convolution(3, 32),
         *convolution(32, DIM),
         nn.MaxPool2d(2),
         *convolution(DIM, DIM),
@@ -132,12 +163,18 @@ def train(
     epochs: int,
     on_step: Callable[[], None],
 ) -> None:
-    """Trains the network under either classifier; a head absorbs the batch after each step."""
+    """Trains the network under either classifier; a head absorbs the batch after each step.
+
+    For the last tenth of the epochs its sub-centroids are tied to training images.
+    """
     model = nn.Sequential(network, classifier).train()
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     steps = epochs * split.steps_per_epoch
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=steps)
+    first_anchored = epochs - max(1, round(ANCHORED_SHARE * epochs)) if epochs > 1 else None
     for epoch in range(epochs):
+        if epoch == first_anchored and isinstance(classifier, SubCentroidHead):
+            tie_(network, classifier, split)
         order = torch.randperm(len(split.train_images))
         batches = order.split(BATCH)[: split.steps_per_epoch]
         for step, batch in enumerate(batches, start=epoch * split.steps_per_epoch):
@@ -152,6 +189,25 @@ def train(
                 classifier.momentum = momentum_at(step, steps=steps, classes=CLASSES, rows=BATCH)
                 classifier.absorb(features.detach(), labels, ids=batch)
             on_step()
+    if isinstance(classifier, SubCentroidHead):
+        classifier.follow(_seen(network, split), split.train_labels, torch.arange(len(split.train)))
+
+
+def tie_(network: nn.Module, head: SubCentroidHead, split: Split) -> None:
+    """Ties each sub-centroid to the nearest training image of its class."""
+    features = _seen(network, split)
+    nearest = anchors(head, features, split.train_labels)
+    head.anchor(nearest.row, nearest.similarity.nan_to_num())
+    head.follow(features, split.train_labels, torch.arange(len(split.train)))
+
+
+@torch.no_grad()
+def _seen(network: nn.Module, split: Split) -> Tensor:
+    """Features of the training images, in evaluation mode."""
+    was_training = network.training
+    features: Tensor = network.eval()(split.train_images)
+    network.train(was_training)
+    return features
 
 
 @torch.no_grad()
@@ -163,7 +219,9 @@ def accuracy_of(model: nn.Module, split: Split) -> float:
 
 def pixel_results(split: Split) -> list[Result]:
     """Methods without a network, on the pixels themselves."""
-    train_rows, test_rows = (i.flatten(1).numpy() for i in (split.train_images, split.test_images))
+    train_rows, test_rows = (
+        images[:, 0].flatten(1).numpy() for images in (split.train_images, split.test_images)
+    )
     train_labels, test_labels = split.train_labels.numpy(), split.test_labels.numpy()
     results = []
     for method, model, stored in (
@@ -180,44 +238,35 @@ def pixel_results(split: Split) -> list[Result]:
     return results
 
 
-@torch.no_grad()
-def draw(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) -> list[Path]:
-    """The training images behind the sub-centroids, and the closest call among right decisions."""
-    train_features = network.eval()(split.train_images)
-    test_features = network(split.test_images)
-    stand_ins = anchors(head, train_features, split.train_labels)
-
-    def case(label: int, subcentroid: int, value: Tensor) -> Case:
-        image = split.train_images[stand_ins.row[label, subcentroid], 0]
-        return Case(image.numpy(), str(label), float(value))
-
-    gallery = [
-        [case(c, int(k), stand_ins.similarity[c, k]) for k in head.occupied[c].nonzero()]
-        for c in range(CLASSES)
+def show(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) -> list[Path]:
+    """A report of the model, and why the most doubtful test images were read as they were."""
+    recognizer = recognizer_of(network, head, split)
+    tested = looked_at(recognizer, "test", split.test, workers=0)
+    trained = looked_at(recognizer, "train", split.train, workers=0)
+    report = Report(recognizer, tested, trained, title="handwritten digits")
+    doubtful = [
+        (split.test.names[int(place)], split.test.read(int(place)))
+        for place in tested.position[most_ambiguous(tested, limit=EXPLAINED)]
     ]
-    decision = head.decide(test_features)
-    right = decision.label == split.test_labels
-    query = int(decision.margin.masked_fill(~right, torch.inf).argmin())
-    to_query = similarities(normalised(test_features[query : query + 1]), head.centroids)[0]
-    nearest = to_query.masked_fill(~head.occupied, -torch.inf).max(dim=1)
-    best = nearest.values.topk(4).indices.tolist()
-    margin = float(decision.margin[query])
-    pictures = {
-        "cases.png": cases_figure(
-            gallery,
-            title="Training images that stand for the four sub-centroids of each digit "
-            "(below: their cosine to it)",
-        ),
-        "decision.png": decision_figure(
-            split.test_images[query, 0].numpy(),
-            [case(c, int(nearest.indices[c]), nearest.values[c]) for c in best],
-            title=f"Read as {best[0]}: nearer to a case of {best[0]} than to any of {best[1]}, "
-            f"by {margin:.3f} of cosine",
-        ),
-    }
-    for name, figure in pictures.items():
-        save(figure, output / name)
-    return [output / name for name in pictures]
+    explanation = Explanation.of(recognizer.explainer(), doubtful)
+    files = explanation.save(output, forms=("html", "json"))
+    return [report.write(output / "report.html").path, *files]
+
+
+def recognizer_of(network: nn.Module, head: SubCentroidHead, split: Split) -> Recognizer:
+    """The trained model with its case base."""
+    # The head knows images by their position among the training images, a case base by their id.
+    tied = head.anchor_ids
+    tied.copy_(torch.where(tied >= 0, torch.from_numpy(split.train.ids)[tied.clamp(min=0)], -1))
+    model = Classifier(network, head).eval()
+    plain = Recognizer(model, None, split.train.classes, PREPROCESSING, {})
+    features = features_of(model, split.train, PREPROCESSING, cache=None, workers=0)
+    return replace(plain, cases=case_base(plain, split.train, features, "digits"))
+
+
+def _inputs(images: Images) -> Tensor:
+    assert images.pixels is not None
+    return normalised(torch.from_numpy(images.pixels), PREPROCESSING).contiguous()
 
 
 def _warm_up(split: Split) -> None:

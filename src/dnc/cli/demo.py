@@ -18,7 +18,7 @@ def demo(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", file_okay=False, help="Folder for the pictures and results.json."
+            "--output", "-o", file_okay=False, help="Folder for the report and results.json."
         ),
     ] = Path("dnc-demo"),
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Same seed, same numbers.")] = 0,
@@ -29,7 +29,7 @@ def demo(
         bool, typer.Option("--quiet", help="Print nothing; only write the files.")
     ] = False,
 ) -> None:
-    """Train on handwritten digits beside softmax and classic methods, and show the cases.
+    """Train on handwritten digits beside softmax and classic methods, and report on the model.
 
     Needs no download and takes less than a minute.
     """
@@ -62,5 +62,5 @@ def _print_report(console: Console, report: "DemoReport") -> None:
         )
     console.print(table)
     console.print("Every decision of the first row has a reason that one can look at:")
-    for path in report.files:
+    for path in report.pages:
         console.print(f"  {path}", markup=False, highlight=False, soft_wrap=True)

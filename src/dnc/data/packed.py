@@ -121,14 +121,18 @@ def is_pickled_cifar(root: Path) -> bool:
 
 
 def digits_splits() -> DataSplits:
-    """The 1,797 handwritten digits of 8x8 pixels that scikit-learn ships.
+    """The digits that scikit-learn ships; a quarter of each class, always the same, is to test."""
+    images = all_digits()
+    train, test = split_off(images, DIGITS_TEST_SHARE, seed=0)
+    return DataSplits(train, None, test, (), "digits", images.names)
 
-    A quarter of each class, always the same, is for the test.
-    """
+
+def all_digits() -> Images:
+    """The 1,797 handwritten digits of 8x8 pixels that scikit-learn ships."""
     values, labels = load_digits(return_X_y=True)
     grey = np.round(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
     names = tuple(f"digits#{i}" for i in range(len(labels)))
-    images = Images(
+    return Images(
         root=Path("digits"),
         names=names,
         labels=labels.astype(np.int64),
@@ -136,8 +140,6 @@ def digits_splits() -> DataSplits:
         classes=tuple(map(str, range(10))),
         pixels=np.repeat(grey, 3, axis=3),
     )
-    train, test = split_off(images, DIGITS_TEST_SHARE, seed=0)
-    return DataSplits(train, None, test, (), "digits", names)
 
 
 def _records(path: Path, cifar: _Cifar) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

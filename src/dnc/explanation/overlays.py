@@ -9,6 +9,7 @@ from torch import Tensor
 # What speaks for a case, and what against it: hues that colour-blind people tell apart.
 FOR, AGAINST = (230, 120, 0), (40, 90, 200)
 SIDE = 224
+SMALL = 64  # pixels of pictures up to this side are shown as squares
 
 
 def overlay(
@@ -21,9 +22,9 @@ def overlay(
         of_places: what each place contributes; the largest is drawn in full colour.
         side: pixels of the result.
     """
-    base = np.asarray(
-        picture.convert("L").resize((side, side), Image.Resampling.BICUBIC), dtype=np.float64
-    )
+    is_small = max(picture.size) <= SMALL
+    resampling = Image.Resampling.NEAREST if is_small else Image.Resampling.BICUBIC
+    base = np.asarray(picture.convert("L").resize((side, side), resampling), dtype=np.float64)
     pale = np.repeat((110 + 0.57 * base)[..., None], 3, axis=2)
     largest = float(of_places.abs().amax())
     strength = _enlarged(of_places, side) / (largest or 1.0)
