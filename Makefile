@@ -2,16 +2,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test format benchmark clean
+.PHONY: demo test browser format benchmark clean
 
 demo: .venv/installed
 	$(BIN)/dnc demo
 
-test: .venv/installed-dev
+test: .venv/installed-dev browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+# The pages are tested in Chromium. Where it may not be installed, these tests are skipped.
+browser:
+	@if command -v chromium chromium-browser google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+	  || echo "Chromium could not be installed: the tests in a browser are skipped."; \
+	else echo "There is no Chromium, and it can only be installed by root with apt-get:" \
+	  "the tests in a browser are skipped."; fi
 
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
@@ -21,6 +30,7 @@ benchmark: .venv/installed-dev
 	$(BIN)/python -m benchmarks.clustering
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.loader
+	$(BIN)/python -m benchmarks.report
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
