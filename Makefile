@@ -15,7 +15,7 @@ test: .venv/installed-dev browser
 
 # The pages are tested in Chromium. Where it may not be installed, these tests are skipped.
 browser:
-	@if command -v chromium chromium-browser google-chrome >/dev/null; then :; \
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	  || echo "Chromium could not be installed: the tests in a browser are skipped."; \
