@@ -161,3 +161,4 @@ def test_the_first_four_classes_are_shown_and_the_map_is_of_them(recognizer, que
         image["evidence"][0]["similarity"] - image["evidence"][1]["similarity"], abs=1e-6
     )
     assert image["rival"] == image["evidence"][1]["case"]
+    assert f"more similar to {image['case']} than to {image['rival']}, " in image["rule"]

@@ -138,6 +138,19 @@ class Explainer:
                 )
             yield Explained(source, self.square(image), reason, holding[row], maps)
 
+    def rivals(self, explained: Explained) -> list[tuple[int, int]]:
+        """All cases of other classes than the one given, the most similar to the image first."""
+        others = self.head.occupied.clone()
+        others[explained.winner.label] = False
+        order = explained.evidence.similarity[others].argsort(descending=True, stable=True)
+        return [(c, k) for c, k in others.nonzero()[order].tolist()]
+
+    def rule(self, explained: Explained) -> str:
+        """The rule that has decided, with the rivals that came nearest to it."""
+        winner = explained.winner
+        rule = self.rules.of_case(winner.label, winner.subcentroid)
+        return rule.text(rivals=self.rivals(explained))
+
     def square(self, image: Image.Image) -> Image.Image:
         """What the network sees of an image."""
         pixels = torch.from_numpy(middle_square(image, self.preprocessing))[None]
@@ -219,7 +232,7 @@ class Explainer:
                 }
                 for contender in reason.contenders
             ],
-            "rule": self.rules.of_case(winner.label, winner.subcentroid).text(),
+            "rule": self.rule(explained),
             "rules_that_hold": [self.name(c, k) for c, k in explained.holding.nonzero().tolist()],
             "maps": [
                 {

@@ -131,8 +131,7 @@ def _map(
 
 def _rule(explainer: Explainer, one: Explained) -> dict[str, Any]:
     winner = one.winner
-    rule = explainer.rules.of_case(winner.label, winner.subcentroid)
-    rivals = rule.rivals()
+    rivals = explainer.rivals(one)
     pictured = [
         {
             "case": explainer.name(c, k),
@@ -147,7 +146,7 @@ def _rule(explainer: Explainer, one: Explained) -> dict[str, Any]:
         explainer.name(c, k) for c, k in holding if (c, k) != (winner.label, winner.subcentroid)
     ]
     return {
-        "text": rule.text(),
+        "text": explainer.rule(one),
         "rivals": pictured,
         "rest": len(rivals) - len(pictured),
         "also": also,

@@ -112,9 +112,16 @@ class CaseRule:
         order = cosine[eligible].argsort(descending=True, stable=True)
         return [(c, k) for c, k in places[order].tolist()]
 
-    def text(self, *, named: int = NAMED_RIVALS) -> str:
-        """The rule as a sentence; of many rivals those that matter most, and how many more."""
-        rivals = self.rivals()
+    def text(
+        self, *, named: int = NAMED_RIVALS, rivals: Sequence[tuple[int, int]] | None = None
+    ) -> str:
+        """The rule as a sentence; of many rivals those that matter most, and how many more.
+
+        Args:
+            named: how many rivals are named.
+            rivals: all of them in another order, say by their similarity to a query.
+        """
+        rivals = self.rivals() if rivals is None else rivals
         if not rivals:
             return f"IF anything is asked THEN {self.rules.classes[self.label]} (the only class)"
         shown = [f"{self.rules.classes[c]}#{k}" for c, k in rivals[:named]]
