@@ -27,7 +27,7 @@ def test_demo_prints_a_table_and_writes_the_files(tmp_path):
     assert result.exit_code == 0, result.output
     assert "accuracy" in result.output
     assert "sub-centroids" in result.output
-    assert (tmp_path / "new" / "folder" / "cases.png").exists()
+    assert (tmp_path / "new" / "folder" / "report.html").exists()
 
 
 def test_a_quiet_demo_prints_nothing(tmp_path):
