@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from dnc.report import writing
+from dnc.report import pictures
 from dnc.report.looking import head_of
 from dnc.report.writing import Report
 from tests.report.models import made_features, made_images, made_looked, made_recognizer
@@ -73,7 +73,7 @@ def test_the_size_is_told(page):
 
 def test_pictures_beyond_the_bound_are_left_out_and_that_is_told(report, monkeypatch):
     one = len(report.recognizer.cases.cases[0].thumbnail)
-    monkeypatch.setattr(writing, "MOST_PICTURE_BYTES", 3 * one)
+    monkeypatch.setattr(pictures, "MOST_PICTURE_BYTES", 3 * one)
     small = Report(report.recognizer, report.evaluated, None, title="bounded")
     assert 0 < len(small.pictures) < len(small.places)
     assert len(small.pictures) + small.dropped == len(small.places)

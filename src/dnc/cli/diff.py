@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -51,17 +52,8 @@ def diff(
     table = Table(title=f"{len(first):,} {chosen} images")
     table.add_column("")
     table.add_column("number", justify="right")
-    accuracies, changes = difference.accuracies(), difference.changes
-    for name, value in (
-        (f"right with {names[0]}", f"{100 * accuracies[0]:.2f} %"),
-        (f"right with {names[1]}", f"{100 * accuracies[1]:.2f} %"),
-        ("wrong before, right now", f"{len(changes.mended):,}"),
-        ("right before, wrong now", f"{len(changes.broken):,}"),
-        ("wrong in another way", f"{len(changes.otherwise):,}"),
-        ("the same class by another case", f"{changes.other_case:,}"),
-        *((f"cases {what}", f"{count:,}") for what, count in difference.counts().items()),
-    ):
-        table.add_row(name, value)
+    for name, value in difference.figures():
+        table.add_row(escape(name), value)
     console.print(table)
     for file in difference.write(output):
         console.print(f"Written: {file}", highlight=False, markup=False, soft_wrap=True)

@@ -63,6 +63,20 @@ class Difference:
         """How many cases stayed, moved, came and went."""
         return {what: sum(pair.what == what for pair in self.pairs) for what in WHAT}
 
+    def figures(self) -> list[tuple[str, str]]:
+        """What has changed, in figures with their names."""
+        before, after = self.accuracies()
+        changes = self.changes
+        return [
+            (f"right with {self.names[0]}", f"{100 * before:.2f} %"),
+            (f"right with {self.names[1]}", f"{100 * after:.2f} %"),
+            ("wrong before, right now", f"{len(changes.mended):,}"),
+            ("right before, wrong now", f"{len(changes.broken):,}"),
+            ("wrong in another way", f"{len(changes.otherwise):,}"),
+            ("the same class by another case", f"{changes.other_case:,}"),
+            *((f"cases {what}", f"{number:,}") for what, number in self.counts().items()),
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON knows it."""
         before, after = self.accuracies()
@@ -104,24 +118,14 @@ class Difference:
 
     def html(self) -> str:
         """The page."""
-        before, after = self.accuracies()
         counts, changes = self.counts(), self.changes
-        figures = [
-            (f"right with {self.names[0]}", f"{100 * before:.2f} %"),
-            (f"right with {self.names[1]}", f"{100 * after:.2f} %"),
-            ("wrong before, right now", f"{len(changes.mended):,}"),
-            ("right before, wrong now", f"{len(changes.broken):,}"),
-            ("wrong in another way", f"{len(changes.otherwise):,}"),
-            ("the same class by another case", f"{changes.other_case:,}"),
-            *((f"cases {what}", f"{number:,}") for what, number in counts.items()),
-        ]
         return rendered(
             "diff.html",
             styles=("base.css", "report.css"),
             names=self.names,
             images=len(common_rows(*self.looked)[0]),
             part=self.looked[0].part,
-            figures=[{"name": name, "value": value} for name, value in figures],
+            figures=[{"name": name, "value": value} for name, value in self.figures()],
             decisions=[
                 {
                     "id": what,

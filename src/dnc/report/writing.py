@@ -4,18 +4,15 @@ import base64
 import hashlib
 import math
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from PIL import Image
 
 from dnc.errors import InvalidModel
 from dnc.evaluation import Evaluation
 from dnc.evaluation.pictures import confusion_figure, reliability_figure
-from dnc.explanation.cases import Case, decoded, encoded, shown_name
+from dnc.explanation.cases import shown_name
 from dnc.explanation.pages import Shown, rendered
 from dnc.explanation.rules import NAMED_RIVALS, Rules
 from dnc.files import whole_file
@@ -29,14 +26,13 @@ from dnc.report.findings import (
     mix_ups,
     most_ambiguous,
 )
-from dnc.report.layout import Layout, layout
+from dnc.report.layout import layout
 from dnc.report.looking import Looked, head_of
+from dnc.report.pictures import case_pictures, chart, map_of
 
 TEMPLATES = Path(__file__).with_name("templates")
 MOST_MIX_UPS, MOST_AMBIGUOUS, MOST_SUSPECTS, MOST_LEAKS, MOST_NAMED = 20, 24, 48, 24, 200
-# What pictures of cases may take; the rest of a page is small beside it.
-MOST_PICTURE_BYTES = 45_000_000
-OPEN_CLASSES, PICTURED_CASES, LEGEND = 50, 120, 30
+OPEN_CLASSES = 50
 CONFUSION_CLASSES, NARROW_CLASSES = 60, 12
 
 
@@ -72,7 +68,7 @@ class Report:
             raise InvalidModel("This model has no case that can decide; it was never trained.")
         self.record = CaseRecord.of(evaluated, self.head.occupied.shape)
         self.evaluation = evaluated.evaluation(self.head, recognizer.classes)
-        self.pictures, self.dropped = _pictures(recognizer)
+        self.pictures, self.dropped = case_pictures(recognizer)
 
     def write(self, path: Path) -> Written:
         """Writes the page, whole or not at all."""
@@ -114,7 +110,12 @@ class Report:
             classes=self._classes(),
             open_classes=len(self.recognizer.classes) <= OPEN_CLASSES,
             **self._mistakes(),
-            map=self._map(layout(self.evaluated, self.head.centroids.cpu(), self.places)),
+            map=map_of(
+                layout(self.evaluated, self.head.centroids.cpu(), self.places),
+                self.evaluated,
+                self.recognizer,
+                self.pictures,
+            ),
             ambiguous=self._ambiguous(),
             **self._training(),
             health=self._health(),
@@ -186,10 +187,10 @@ class Report:
         return notes
 
     def _charts(self) -> list[dict[str, Any]]:
-        charts = [_chart(reliability_figure(self.evaluation), "Confidence against accuracy")]
+        charts = [chart(reliability_figure(self.evaluation), "Confidence against accuracy")]
         classes = len(self.recognizer.classes)
         if classes <= CONFUSION_CLASSES:
-            drawn = _chart(confusion_figure(self.evaluation), "Confusion of the classes")
+            drawn = chart(confusion_figure(self.evaluation), "Confusion of the classes")
             charts.append({**drawn, "is_wide": classes > NARROW_CLASSES})
         return charts
 
@@ -345,90 +346,6 @@ class Report:
             figures.append({"name": "mean cosine inside a class", "value": f"{mean:.3f}"})
         return figures
 
-    def _map(self, found: Layout) -> dict[str, Any]:
-        looked, classes, height = self.evaluated, self.recognizer.classes, 700
-        colours = _colours(len(classes))
-
-        def placed(place: Any) -> dict[str, float]:
-            x, y = float(place[0]), float(place[1])
-            return {"x": round(25 + 950 * x, 1), "y": round(25 + (height - 50) * y, 1)}
-
-        dots = []
-        for row, place in zip(found.rows, found.row_places, strict=True):
-            true, given = int(looked.labels[row]), int(looked.decision.label[row])
-            told = classes[true] if true == given else f"{classes[true]} taken for {classes[given]}"
-            title = f"{told}: {shown_name(looked.name(row))}"
-            dots.append(
-                {**placed(place), "colour": colours[true], "wrong": true != given, "title": title}
-            )
-        pictured = len(found.cases) <= PICTURED_CASES
-        cases = []
-        for (c, k), place in zip(found.cases, found.case_places, strict=True):
-            picture = self.pictures.get((c, k), Shown(None))
-            cases.append(
-                {
-                    **placed(place),
-                    "colour": colours[c],
-                    "title": f"case {self.recognizer.case_name(c, k)}",
-                    "uri": picture.uri if pictured else None,
-                }
-            )
-        some = len(found.rows) < len(looked) or len(found.cases) < len(self.places)
-        text = (
-            f"{len(found.rows):,}{f' of {len(looked):,}' if some else ''} {looked.part} images "
-            f"(dots; crosses were given a wrong class) and {len(found.cases):,} cases "
-            f"({'pictures' if pictured else 'diamonds'}), laid out by t-SNE: what is near each "
-            "other here is near in cosine, but distances between heaps mean little. Point at one "
-            "for its name."
-        )
-        legend = [{"colour": colours[c], "name": name} for c, name in enumerate(classes)]
-        return {
-            "dots": dots,
-            "cases": cases,
-            "height": height,
-            "text": text,
-            "legend": legend if len(classes) <= LEGEND else [],
-        }
-
-
-def _pictures(recognizer: Recognizer) -> tuple[dict[tuple[int, int], Shown], int]:
-    """Pictures of the cases, scaled down if all together are too large; how many were left out."""
-    if recognizer.cases is None:
-        return {}, 0
-    cases = [case for case in recognizer.cases.cases if case.thumbnail is not None]
-    too_large = sum(len(case.thumbnail or "") for case in cases) > MOST_PICTURE_BYTES
-    pictures: dict[tuple[int, int], Shown] = {}
-    left, dropped = MOST_PICTURE_BYTES, 0
-    for case in cases:
-        shown = _smaller(case) if too_large else Shown.of_case(case)
-        left -= len(shown.uri or "")
-        if left >= 0:
-            pictures[case.label, case.subcentroid] = shown
-        else:
-            dropped += 1
-    return pictures, dropped
-
-
-def _smaller(case: Case) -> Shown:
-    assert case.thumbnail is not None
-    image = decoded(case.thumbnail)
-    image.thumbnail((64, 64), Image.Resampling.LANCZOS)
-    return Shown(encoded(image, "JPEG"))
-
-
-def _chart(figure: Figure, alt: str) -> dict[str, Any]:
-    buffer = BytesIO()
-    figure.savefig(buffer, dpi=110, format="png", metadata={"Software": None})
-    width, height = (round(110 * inches) for inches in figure.get_size_inches())
-    text = base64.b64encode(buffer.getvalue()).decode()
-    return {
-        "uri": f"data:image/png;base64,{text}",
-        "alt": alt,
-        "is_wide": False,
-        "width": width,
-        "height": height,
-    }
-
 
 def _per_class(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [
@@ -449,10 +366,3 @@ def _told_of_class(cases: int, images: int, recall: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if math.isfinite(share) else "–"  # noqa: RUF001
-
-
-def _colours(number: int) -> list[str]:
-    """Hues that lie far from each other for neighbouring classes."""
-    return [
-        f"hsl({round(360 * (c * 0.618034 % 1))} 65% {38 + 12 * (c % 2)}%)" for c in range(number)
-    ]
