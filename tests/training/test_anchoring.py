@@ -1,10 +1,8 @@
 """Runs whose sub-centroids are tied to training images at the end."""
 
 import os
-import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.state import read_tensors
 from tests.data.drawings import draw_folder
+from tests.training.dying import killed_run
 
 # Four epochs, of which the last two are anchored.
 SETTINGS = [
@@ -64,29 +63,7 @@ def test_subcentroids_end_as_the_features_of_their_images(whole_run):
 
 def test_a_run_killed_in_its_anchored_part_and_resumed_ends_in_the_same_bits(tmp_path, whole_run):
     folder = tmp_path / "killed"
-    code = textwrap.dedent(
-        f"""
-        import os, signal
-        from pathlib import Path
-        from rich.console import Console
-        from dnc.training.module import TrainingModule
-        from dnc.training.recipe import Recipe
-        from dnc.training.run import train
-
-        training_step = TrainingModule.training_step
-
-        def deadly_step(self, batch, batch_index):
-            if self.current_epoch == 3 and batch_index == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return training_step(self, batch, batch_index)
-
-        TrainingModule.training_step = deadly_step
-        recipe = Recipe.read("digits").with_settings({SETTINGS!r})
-        train(recipe, Path({str(folder)!r}), console=Console(quiet=True))
-        """
-    )
-    killed = subprocess.run([sys.executable, "-c", code], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed_run(folder, SETTINGS, epoch=3)
     train(Recipe.read(folder / "recipe.yaml"), folder, console=QUIET, resume=True)
     for file in ("checkpoints/last/training.safetensors", "model/model.safetensors"):
         one, other = (read_tensors(run / file) for run in (whole_run, folder))

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.state import read_json, read_tensors
 from tests.data.drawings import draw_difficult_folder, draw_folder
+from tests.training.dying import killed_run
 
 # Small enough for seconds: 200 digits of 8x8 pixels.
 SMALL = [
@@ -76,29 +76,7 @@ def assert_same_state(one: Path, other: Path) -> None:
 
 def test_a_run_killed_in_its_third_epoch_and_resumed_ends_in_the_same_bits(tmp_path, whole_run):
     folder = tmp_path / "killed"
-    code = textwrap.dedent(
-        f"""
-        import os, signal
-        from pathlib import Path
-        from rich.console import Console
-        from dnc.training.module import TrainingModule
-        from dnc.training.recipe import Recipe
-        from dnc.training.run import train
-
-        training_step = TrainingModule.training_step
-
-        def deadly_step(self, batch, batch_index):
-            if self.current_epoch == 2 and batch_index == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return training_step(self, batch, batch_index)
-
-        TrainingModule.training_step = deadly_step
-        recipe = Recipe.read("digits").with_settings({SMALL!r})
-        train(recipe, Path({str(folder)!r}), console=Console(quiet=True))
-        """
-    )
-    killed = subprocess.run([sys.executable, "-c", code], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed_run(folder, SMALL, epoch=2)
     assert [row["epoch"] for row in rows_of(folder / "metrics.csv")] == ["1", "2"]
     train(Recipe.read(folder / "recipe.yaml"), folder, console=QUIET, resume=True)
     whole, _ = whole_run
