@@ -123,3 +123,13 @@ def test_page_and_json_say_the_same(world, tmp_path):
     text = page.read_text()
     assert f"Right before, wrong now: {len(found.changes.broken)}" in text
     assert "<script" not in text
+
+
+def test_a_case_that_is_still_the_same_image_has_stayed_whatever_it_stands_for_now(world):
+    other = with_centroids(
+        world[2], lambda head: head.centroids.copy_(head.centroids.flip(1).clone())
+    )
+    found = difference(world, other)
+    assert found.counts()["stayed"] == 6
+    assert all(pair.before == pair.after for pair in found.pairs)
+    assert min(pair.shared for pair in found.pairs) < 0.5

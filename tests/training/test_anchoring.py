@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rich.console import Console
 import dnc
 from dnc.centroids import normalised
 from dnc.errors import InvalidRecipe
+from dnc.training.checkpoint import Checkpoints
 from dnc.training.features import features_of
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
@@ -151,3 +153,22 @@ def test_the_last_tenth_of_the_epochs_is_anchored_and_at_least_one(epochs, share
         assert recipe.with_settings(settings).first_anchored_epoch == first
         linear = recipe.with_settings([*settings, "model.classifier=softmax"])
         assert linear.first_anchored_epoch is None
+
+
+def test_the_best_epoch_so_far_does_not_count_once_anchoring_begins(tmp_path):
+    saved = []
+
+    class Engine:
+        is_global_zero = False
+        callback_metrics: ClassVar = {}
+        current_epoch = 0
+
+        def save_checkpoint(self, path):
+            saved.append(path.name)
+
+    engine, keeper = Engine(), Checkpoints(tmp_path, first_anchored_epoch=2)
+    for epoch, accuracy in enumerate((0.9, 0.8, 0.5, 0.4, 0.6)):
+        engine.current_epoch = epoch
+        engine.callback_metrics = {"val/top1": torch.tensor(accuracy)}
+        keeper.on_train_epoch_end(engine, None)
+    assert saved == ["best", "last", "best", "last", "best"]
