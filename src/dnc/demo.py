@@ -28,7 +28,7 @@ from dnc.report.findings import most_ambiguous
 from dnc.report.looking import looked_at
 from dnc.report.writing import Report
 from dnc.training.casebase import case_base
-from dnc.training.features import features_of
+from dnc.training.features import features_of, in_evaluation
 
 DIM, CLASSES, BATCH = 64, 10, 128
 # Of the epochs, at the end, in which each sub-centroid is the feature of a training image.
@@ -204,9 +204,8 @@ def tie_(network: nn.Module, head: SubCentroidHead, split: Split) -> None:
 @torch.no_grad()
 def _seen(network: nn.Module, split: Split) -> Tensor:
     """Features of the training images, in evaluation mode."""
-    was_training = network.training
-    features: Tensor = network.eval()(split.train_images)
-    network.train(was_training)
+    with in_evaluation(network):
+        features: Tensor = network(split.train_images)
     return features
 
 

@@ -132,7 +132,9 @@ class Verified:
 
 def verified(cases: Sequence[Case], parts: Sequence[Images]) -> Verified:
     """Compares the cases with the images of a data set, file by file."""
-    places = {shown_name(name): (images, p) for images in parts for p, name in named(images)}
+    places = {
+        shown_name(name): (images, p) for images in parts for p, name in enumerate(images.names)
+    }
     found: dict[str, list[Case]] = {"unchanged": [], "changed": [], "vanished": []}
     for case in cases:
         if case.file not in places:
@@ -147,11 +149,6 @@ def verified(cases: Sequence[Case], parts: Sequence[Images]) -> Verified:
         else:
             found["unchanged" if same else "changed"].append(case)
     return Verified(**{name: tuple(of_name) for name, of_name in found.items()})
-
-
-def named(images: Images) -> list[tuple[int, str]]:
-    """Positions and names."""
-    return list(enumerate(images.names))
 
 
 def shown_name(name: str) -> str:
@@ -225,7 +222,7 @@ def _array_reader(cases: CaseBase, place: Path) -> Callable[[Case], Image.Image 
         parts = open_data(place, kind=cases.kind, validation_share=0.0).parts()
     except (DNCError, OSError):
         return lambda case: None
-    places = {name: (images, p) for images in parts.values() for p, name in named(images)}
+    places = {name: (images, p) for images in parts.values() for p, name in enumerate(images.names)}
 
     def read(case: Case) -> Image.Image | None:
         images, position = places.get(case.file, (None, 0))

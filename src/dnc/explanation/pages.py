@@ -11,6 +11,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from dnc import __version__
+from dnc.centroids import class_scores
 from dnc.explanation.cases import SMALL, Case, encoded, thumbnail
 from dnc.explanation.evidence import Contender
 from dnc.explanation.explaining import Explained, Explainer, PlaceMaps
@@ -155,7 +156,7 @@ def _rule(explainer: Explainer, one: Explained) -> dict[str, Any]:
 
 def _scores(explainer: Explainer, one: Explained) -> list[dict[str, Any]]:
     similarity, eligible = one.evidence.similarity.cpu(), explainer.head.occupied.cpu()
-    scores = similarity.masked_fill(~eligible, -float("inf")).amax(dim=1)
+    scores = class_scores(similarity[None], eligible)[0]
     probability = (scores / explainer.head.temperature).softmax(dim=0)
     order = scores.argsort(descending=True, stable=True)[:SCORES_SHOWN].tolist()
     return [

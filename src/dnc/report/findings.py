@@ -1,6 +1,5 @@
 """What is worth knowing of a model, found in the decisions it has made."""
 
-import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
@@ -10,7 +9,9 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dnc.centroids.health import pairwise_cosine
 from dnc.data import Images
+from dnc.explanation.cases import sha256_of
 from dnc.report.looking import Looked
 
 
@@ -129,13 +130,13 @@ def leaks(evaluated: Images, trained: Images) -> list[Leak]:
     by_size = defaultdict(list)
     for position, size in enumerate(sizes):
         by_size[size].append(position)
-    digests: dict[int, dict[bytes, int]] = {}
+    digests: dict[int, dict[str, int]] = {}
     found = []
     for position, size in enumerate(_sizes(evaluated)):
         if size < 0 or size not in by_size:
             continue
         if size not in digests:
-            known: dict[bytes, int] = {}
+            known: dict[str, int] = {}
             for other in by_size[size]:
                 known.setdefault(_digest(trained, other), other)
             digests[size] = known
@@ -160,16 +161,11 @@ def _sizes(images: Images) -> NDArray[np.int64]:
     return sizes
 
 
-def _digest(images: Images, position: int) -> bytes:
-    path = images.path(position)
-    if path is None:
-        assert images.pixels is not None
-        return hashlib.sha256(images.pixels[position].tobytes()).digest()
+def _digest(images: Images, position: int) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        return sha256_of(images, position)
     except OSError:
-        return f"unreadable {path}".encode()
+        return f"unreadable {images.root} {images.names[position]}"
 
 
 @dataclass(frozen=True)
@@ -204,6 +200,6 @@ def case_health(
     return CaseHealth(
         idle=[(c, k) for c, k in idle.nonzero().tolist()],
         mostly_wrong=[(c, k) for c, k in wrong.nonzero().tolist()],
-        sibling=torch.where(pair, cosine, 0.0).sum(dim=(1, 2)) / pair.sum(dim=(1, 2)),
+        sibling=pairwise_cosine(p, occupied),
         twins=[(c, a, b) for c, a, b in (pair & (cosine > nearly)).nonzero().tolist()],
     )

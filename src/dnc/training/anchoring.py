@@ -8,21 +8,15 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from dnc.centroids import SubCentroidHead
 from dnc.centroids.exchange import World, from_all
 from dnc.data import DataSplits, Images, Preprocessing
-from dnc.data.splitting import at_most_per_class
 from dnc.errors import InvalidModel
 from dnc.explanation.anchors import Candidates
 from dnc.models import Classifier
 from dnc.recognition import Recognizer
 from dnc.training.casebase import with_cases
 from dnc.training.checkpoint import MODEL, save
-from dnc.training.features import (
-    Features,
-    feature_batches,
-    features_of,
-    in_evaluation,
-    most_per_class,
-)
+from dnc.training.features import Features, feature_batches, in_evaluation
 from dnc.training.recipe import Recipe
+from dnc.training.results import seen_by
 
 
 class Anchoring(Callback):
@@ -144,11 +138,9 @@ def anchored(recognizer: Recognizer, splits: DataSplits, *, workers: int | None)
     given = splits.train, recognizer.preprocessing
     tie_(recognizer.model, *given, workers)
     follow_images_(recognizer.model, *given, workers)
-    few = at_most_per_class(splits.train, most_per_class(len(recognizer.classes)), seed=0)
-    features = features_of(
-        recognizer.model, few, recognizer.preprocessing, cache=None, workers=workers
-    )
-    return with_cases(recognizer, splits, features)
+    seen = seen_by(recognizer, splits, workers=workers)
+    assert seen is not None
+    return with_cases(recognizer, splits, seen[1])
 
 
 def _anchor_features(
