@@ -255,7 +255,7 @@ def show(network: nn.Module, head: SubCentroidHead, split: Split, output: Path) 
 def recognizer_of(network: nn.Module, head: SubCentroidHead, split: Split) -> Recognizer:
     """The trained model with its case base."""
     # The head knows images by their position among the training images, a case base by their id.
-    tied = head.anchor_ids
+    tied = head.ties.ids
     tied.copy_(torch.where(tied >= 0, torch.from_numpy(split.train.ids)[tied.clamp(min=0)], -1))
     model = Classifier(network, head).eval()
     plain = Recognizer(model, None, split.train.classes, PREPROCESSING, {})

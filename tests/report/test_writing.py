@@ -33,18 +33,20 @@ def page(report):
 
 def test_every_case_is_in_the_gallery_and_every_link_leads_to_one(page, report):
     cards = set(re.findall(r'id="(case-\d+-\d+)"', page))
-    assert cards == {f"case-{c}-{k}" for c, k in report.places}
+    assert cards == {f"case-{c}-{k}" for c, k in report.subject.places}
     assert set(re.findall(r'href="#(case-\d+-\d+)"', page)) <= cards
     sections = set(re.findall(r'<section id="(\w+)"', page))
     assert set(re.findall(r'href="#(\w+)"', page)) == sections
 
 
 def test_the_figures_are_those_of_the_evaluation(page, report):
-    evaluation = report.evaluation
-    right = float((report.evaluated.decision.label == report.evaluated.labels).double().mean())
+    evaluation = report.subject.evaluation
+    right = float(
+        (report.subject.evaluated.decision.label == report.subject.evaluated.labels).double().mean()
+    )
     assert evaluation.top1 == pytest.approx(right)
     assert f"<b>{100 * evaluation.top1:.1f} %</b>of images right" in page
-    wrong = int((report.trained.decision.label != report.trained.labels).sum())
+    wrong = int((report.subject.trained.decision.label != report.subject.trained.labels).sum())
     assert f"{wrong} of 120 training images lie nearer to a case of another class" in page
 
 
@@ -72,13 +74,13 @@ def test_the_size_is_told(page):
 
 
 def test_pictures_beyond_the_bound_are_left_out_and_that_is_told(report, monkeypatch):
-    one = len(report.recognizer.cases.cases[0].thumbnail)
+    one = len(report.subject.recognizer.cases.cases[0].thumbnail)
     monkeypatch.setattr(pictures, "MOST_PICTURE_BYTES", 3 * one)
-    small = Report(report.recognizer, report.evaluated, None, title="bounded")
-    assert 0 < len(small.pictures) < len(small.places)
-    assert len(small.pictures) + small.dropped == len(small.places)
+    small = Report(report.subject.recognizer, report.subject.evaluated, None, title="bounded")
+    assert 0 < len(small.subject.pictures) < len(small.subject.places)
+    assert len(small.subject.pictures) + small.subject.dropped == len(small.subject.places)
     text = small.html()
-    assert f"{small.dropped} pictures of cases were left out" in text
+    assert f"{small.subject.dropped} pictures of cases were left out" in text
     assert "training images are not part of these data" in text
 
 

@@ -43,18 +43,18 @@ def assert_anchored(folder: Path) -> None:
     """Every sub-centroid is what the network sees in its image; no image twice in a class."""
     recognizer = dnc.load(folder)
     head = recognizer.model.head
-    assert torch.equal(head.occupied, head.anchor_ids >= 0)
+    assert torch.equal(head.occupied, head.ties.ids >= 0)
     assert head.occupied.any(dim=1).all()
     images = opened(Recipe.read(folder / "recipe.yaml"), QUIET).train
     seen = features_of(recognizer.model, images, recognizer.preprocessing, cache=None)
     for c, k in head.occupied.nonzero().tolist():
-        position = int(np.flatnonzero(images.ids == int(head.anchor_ids[c, k]))[0])
+        position = int(np.flatnonzero(images.ids == int(head.ties.ids[c, k]))[0])
         assert images.labels[position] == c
-        row = int((seen.ids == int(head.anchor_ids[c, k])).nonzero())
+        row = int((seen.ids == int(head.ties.ids[c, k])).nonzero())
         torch.testing.assert_close(
             head.centroids[c, k], normalised(seen.rows[row]), rtol=0, atol=1e-5
         )
-    for of_class in head.anchor_ids:
+    for of_class in head.ties.ids:
         tied = of_class[of_class >= 0]
         assert len(tied.unique()) == len(tied)
 
@@ -81,7 +81,7 @@ def test_only_an_anchored_epoch_is_kept(tmp_path):
     train(recipe, tmp_path / "run", console=QUIET)
     assert_anchored(tmp_path / "run")
     best = read_tensors(tmp_path / "run" / "checkpoints/best/model.safetensors")
-    assert (best["head.anchor_ids"] >= 0).any()
+    assert (best["head.ties.ids"] >= 0).any()
 
 
 def test_without_images_to_validate_on_the_last_epoch_is_anchored_too(tmp_path):
@@ -116,7 +116,7 @@ def test_two_processes_tie_to_the_images_of_one(tmp_path):
         )
         assert_anchored(tmp_path / f"run{processes}")
     one, two = (read_tensors(tmp_path / f"run{n}/model/model.safetensors") for n in (1, 2))
-    assert torch.equal(one["head.anchor_ids"], two["head.anchor_ids"])
+    assert torch.equal(one["head.ties.ids"], two["head.ties.ids"])
     torch.testing.assert_close(one["head.centroids"], two["head.centroids"], rtol=0, atol=1e-4)
 
 

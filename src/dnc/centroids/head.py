@@ -23,6 +23,7 @@ from dnc.centroids.similarity import (
     soft_class_scores,
 )
 from dnc.centroids.start import Start, positive_directions
+from dnc.centroids.ties import Ties
 from dnc.centroids.update import follow_, seeded
 from dnc.centroids.validation import (
     Rows,
@@ -30,7 +31,6 @@ from dnc.centroids.validation import (
     is_map,
     labelled_rows,
     numbers_per_class,
-    require_anchors,
     require_finite,
     require_settings,
 )
@@ -89,8 +89,7 @@ class SubCentroidHead(nn.Module):
         held: rows that each held at the last clustering of its class.
         idle: clusterings of its class since each last held a row.
         steps: how many batches were absorbed.
-        anchor_ids: the image that each is tied to, -1 for none.
-        anchor_similarity: cosine of that image to the sub-centroid before it was tied.
+        ties: the images that they are tied to, if they are.
 
     """
 
@@ -100,8 +99,7 @@ class SubCentroidHead(nn.Module):
     held: Int[Tensor, "c k"]
     idle: Int[Tensor, "c k"]
     steps: Int[Tensor, ""]
-    anchor_ids: Int[Tensor, "c k"]
-    anchor_similarity: Float[Tensor, "c k"]
+    ties: Ties
     memory: Memory | None
 
     def __init__(
@@ -158,8 +156,7 @@ class SubCentroidHead(nn.Module):
         self.register_buffer("held", torch.zeros(classes, k, dtype=torch.long))
         self.register_buffer("idle", torch.zeros(classes, k, dtype=torch.long))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
-        self.register_buffer("anchor_ids", torch.full((classes, k), -1))
-        self.register_buffer("anchor_similarity", torch.zeros(classes, k))
+        self.ties = Ties(classes, k)
         self.memory = Memory(memory_rows, dim, classes, dtype=memory_dtype) if memory_rows else None
 
     def forward(self, features: Tensor) -> Float[Tensor, "..."]:
@@ -171,8 +168,8 @@ class SubCentroidHead(nn.Module):
         """
         rows = channels_last(features, self.dim)
         eligible = self.occupied
-        if self.training:  # by a tensor, since asking it would make a GPU wait
-            eligible = torch.where((self.anchor_ids >= 0).any(), self.occupied, self.valid)
+        if self.training:
+            eligible = torch.where(self.ties.exist, self.occupied, self.valid)
         scored = self.training_scores if self.training else class_scores
         with self._full_precision():
             x = normalised(rows.reshape(-1, self.dim)) / self.temperature
@@ -221,7 +218,7 @@ class SubCentroidHead(nn.Module):
             with self._own_share() as own:
                 if self.is_anchored:
                     share = exchange.World.current().share(self.classes)
-                    tied = self.anchor_ids[share.start : share.stop]
+                    tied = self.ties.ids[share.start : share.stop]
                     follow_(own.centroids, tied, rows.features, rows.labels, rows.ids)
                 elif len(rows.labels):
                     self._cluster(own, rows)
@@ -229,7 +226,7 @@ class SubCentroidHead(nn.Module):
     @property
     def is_anchored(self) -> bool:
         """Whether the sub-centroids are tied to images."""
-        return bool((self.anchor_ids >= 0).any())
+        return bool(self.ties.exist)
 
     @torch.no_grad()
     def anchor(self, ids: Tensor, similarity: Tensor) -> None:
@@ -243,10 +240,8 @@ class SubCentroidHead(nn.Module):
             similarity: cosine of each image to its sub-centroid `(c k)`, to be remembered.
 
         """
-        require_anchors(ids, similarity, self.valid)
-        self.anchor_ids.copy_(ids)
-        self.anchor_similarity.copy_(similarity.masked_fill(ids < 0, 0.0))
-        self.occupied &= self.anchor_ids >= 0
+        self.ties.tie(ids, similarity, valid=self.valid)
+        self.occupied &= self.ties.ids >= 0
 
     @torch.no_grad()
     def follow(self, features: Tensor, labels: Tensor, ids: Tensor) -> None:
@@ -256,7 +251,7 @@ class SubCentroidHead(nn.Module):
         """
         with self._full_precision():
             rows = self._all_rows(features, labels, ids)
-            follow_(self.centroids, self.anchor_ids, rows.features, rows.labels, rows.ids)
+            follow_(self.centroids, self.ties.ids, rows.features, rows.labels, rows.ids)
 
     @torch.no_grad()
     def recluster(self) -> None:
@@ -411,13 +406,6 @@ class SubCentroidHead(nn.Module):
     def rule(self) -> Rule:
         """The clustering rule with its settings."""
         return partial(self.assign, epsilon=self.epsilon, iterations=self.iterations)
-
-    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Takes a state from before sub-centroids could be tied to images, as one of free ones."""
-        if f"{prefix}centroids" in state and f"{prefix}anchor_ids" not in state:
-            state[f"{prefix}anchor_ids"] = torch.full_like(self.anchor_ids, -1)
-            state[f"{prefix}anchor_similarity"] = torch.zeros_like(self.anchor_similarity)
-        super()._load_from_state_dict(state, prefix, *rest)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "SubCentroidHead":
         """Moves to another device, but never to a precision in which small steps would be lost."""

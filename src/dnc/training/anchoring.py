@@ -87,8 +87,8 @@ def tie_(
             candidates.add_candidates(*of_one)
     found = candidates.distinct()
     head.anchor(
-        found.row.to(head.anchor_ids.device),
-        found.similarity.nan_to_num().to(head.anchor_similarity),
+        found.row.to(head.ties.ids.device),
+        found.similarity.nan_to_num().to(head.ties.similarity),
     )
 
 
@@ -152,7 +152,7 @@ def _anchor_features(
     divided: bool,
 ) -> Features:
     """Features of the images that sub-centroids are tied to, or of this process's share."""
-    tied = _head_of(model).anchor_ids.cpu().numpy()
+    tied = _head_of(model).ties.ids.cpu().numpy()
     chosen = images.subset(np.flatnonzero(np.isin(images.ids, tied[tied >= 0])))
     with in_evaluation(model):
         return Features.joined(

@@ -39,7 +39,7 @@ def case_base(recognizer: Recognizer, images: Images, features: Features, kind: 
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
     if head.is_anchored:
-        ids, similarity = head.anchor_ids.cpu(), head.anchor_similarity.cpu()
+        ids, similarity = head.ties.ids.cpu(), head.ties.similarity.cpu()
     else:
         device = head.centroids.device
         found = anchors(head, features.rows.to(device), features.labels.to(device))
