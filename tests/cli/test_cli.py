@@ -1,14 +1,10 @@
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 import dnc
 from dnc import cli
-
-
-def run(*arguments: str):
-    return CliRunner().invoke(cli.app, list(arguments))
+from tests.cli.commands import run
 
 
 def test_help_lists_the_commands_and_their_options():

@@ -8,33 +8,11 @@ from collections import Counter
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 import dnc
-from dnc import cli
 from dnc.errors import DNCError
+from tests.cli.commands import CLASSES, run
 from tests.data.drawings import draw_folder
-
-CLASSES = {"red": 12, "green": 12, "blaŭ": 12}
-
-
-def run(*arguments: object, stdin: str | None = None):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=stdin)
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("images") / "photos"
-    draw_folder(folder, CLASSES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def model(images, tmp_path_factory):
-    root = tmp_path_factory.mktemp("fit")
-    result = run("fit", images, "-o", root / "run", "--size", 64, "-k", 2, "--cache", root / "c")
-    assert result.exit_code == 0, result.output
-    return root / "run"
 
 
 def test_fit_makes_a_model_that_knows_what_was_drawn(model):

@@ -1,8 +1,5 @@
 """Runs whose sub-centroids are tied to training images at the end."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,7 +17,7 @@ from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.state import read_tensors
 from tests.data.drawings import draw_folder
-from tests.training.dying import killed_run
+from tests.training.other_processes import killed_run, runs_of_one_and_two_processes
 
 # Four epochs, of which the last two are anchored.
 SETTINGS = [
@@ -29,7 +26,6 @@ SETTINGS = [
     *("optimizer.ema=0.9", "head.memory_batches=3", "head.anchored_share=0.5"),
 ]
 QUIET = Console(quiet=True)
-DNC = Path(sys.executable).with_name("dnc")
 
 
 @pytest.fixture(scope="module")
@@ -96,26 +92,12 @@ def test_without_images_to_validate_on_the_last_epoch_is_anchored_too(tmp_path):
 
 def test_two_processes_tie_to_the_images_of_one(tmp_path):
     draw_folder(tmp_path / "images", {"red": 7, "green": 6, "blue": 6})
-    settings = [
-        *("data.kind=folder", "data.size=64", "data.resize=64", "data.validation_share=0"),
-        *("model.network=test_vit", "augment.crop=none", "augment.flip=false"),
-        *("optimizer.name=sgd", "optimizer.learning_rate=0.01", "head.anchored_share=0.4"),
-        *("head.memory_batches=40", "head.momentum=0.9", "head.only_correct=false"),
-        *("training.accelerator=cpu", "training.batch_size=32", "training.epochs=4"),
-    ]
-    options = [part for setting in settings for part in ("--set", setting)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    for processes in (1, 2):
-        command = [DNC, "train", "images", "-r", "digits", "-o", f"run{processes}", *options]
-        subprocess.run(
-            [*command, "--set", f"training.devices={processes}", "--quiet"],
-            cwd=tmp_path,
-            env=environment,
-            check=True,
-            timeout=300,
-        )
-        assert_anchored(tmp_path / f"run{processes}")
-    one, two = (read_tensors(tmp_path / f"run{n}/model/model.safetensors") for n in (1, 2))
+    runs = runs_of_one_and_two_processes(
+        tmp_path / "images", tmp_path, ["head.anchored_share=0.4", "head.only_correct=false"]
+    )
+    for run in runs:
+        assert_anchored(run)
+    one, two = (read_tensors(run / "model" / "model.safetensors") for run in runs)
     assert torch.equal(one["head.ties.ids"], two["head.ties.ids"])
     torch.testing.assert_close(one["head.centroids"], two["head.centroids"], rtol=0, atol=1e-4)
 

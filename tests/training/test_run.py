@@ -1,6 +1,5 @@
 import csv
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.state import read_json, read_tensors
 from tests.data.drawings import draw_difficult_folder, draw_folder
-from tests.training.dying import killed_run
+from tests.training.other_processes import killed_run, runs_of_one_and_two_processes
 
 # Small enough for seconds: 200 digits of 8x8 pixels.
 SMALL = [
@@ -268,33 +267,12 @@ def test_half_precision_trains(tmp_path):
 
 
 def test_two_processes_train_the_network_of_one_with_uneven_batches(tmp_path):
-    # Layer norm alone, so that a batch may be divided; all rows fit in the memory. 19 images are
-    # one batch, of which one process has ten and the other nine.
+    # 19 images are one batch, of which one process has ten and the other nine.
     draw_folder(tmp_path / "images", {"red": 7, "green": 6, "blue": 6})
     (tmp_path / "images" / "red" / "broken.png").write_bytes(b"no image")
-    settings = [
-        *("data.kind=folder", "data.size=64", "data.resize=64", "data.validation_share=0"),
-        *("model.network=test_vit", "augment.crop=none", "augment.flip=false"),
-        *("model.centring=none", "optimizer.name=sgd", "optimizer.learning_rate=0.01"),
-        *("head.memory_batches=40", "head.momentum=0.9"),
-        *("training.accelerator=cpu", "training.batch_size=32", "training.epochs=4"),
-    ]
-    options = [part for setting in settings for part in ("--set", setting)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    for processes in (1, 2):
-        command = [DNC, "train", "images", "-r", "digits", "-o", f"run{processes}", *options]
-        subprocess.run(
-            [*command, "--set", f"training.devices={processes}", "--quiet"],
-            cwd=tmp_path,
-            env=environment,
-            check=True,
-            timeout=300,
-        )
-    one, two = (
-        read_tensors(tmp_path / run / "checkpoints/last/training.safetensors")
-        for run in ("run1", "run2")
-    )
-    tables = [rows_of(tmp_path / run / "metrics.csv") for run in ("run1", "run2")]
+    runs = runs_of_one_and_two_processes(tmp_path / "images", tmp_path)
+    one, two = (read_tensors(run / "checkpoints/last/training.safetensors") for run in runs)
+    tables = [rows_of(run / "metrics.csv") for run in runs]
     for row, of_two in zip(*tables, strict=True):
         assert float(row["train_loss"]) == pytest.approx(float(of_two["train_loss"]), rel=1e-3)
     assert len(rows_of(tmp_path / "run2" / "set-aside.csv")) == 1

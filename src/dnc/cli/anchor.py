@@ -6,21 +6,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from dnc.cli.options import Checkpoint, Device, Kind, Overwrite, Workers
+
 
 def anchor(
-    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
+    checkpoint: Checkpoint,
     data: Annotated[Path, typer.Argument(help="The images that the model was made from.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the anchored model.")
     ] = Path("runs/anchored"),
-    kind: Annotated[
-        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that read images.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-    ] = False,
+    kind: Kind = None,
+    workers: Workers = None,
+    device: Device = "cpu",
+    overwrite: Overwrite = False,
 ) -> None:
     """Put each sub-centroid of a trained model on a real training image, without training.
 

@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dnc.cli.options import Checkpoint
+
 if TYPE_CHECKING:
     from dnc.explanation.cases import Case, Verified
     from dnc.recognition import Recognizer
 
 
 def cases(
-    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
+    checkpoint: Checkpoint,
     of_class: Annotated[
         str | None, typer.Option("--class", "-c", help="Only the cases of this class.")
     ] = None,

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dnc.cli.options import Kind
 from dnc.files import whole_file
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ def options() -> None:
 @data.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="Folder of images, or a CSV of paths and labels.")],
-    kind: Annotated[
-        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
-    ] = None,
+    kind: Kind = None,
     picture: Annotated[
         Path | None, typer.Option("--picture", "-p", help="Write samples of each class as PNG.")
     ] = None,

@@ -1,30 +1,27 @@
 """`dnc diff`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dnc.cli.options import Checkpoint, Device, Kind, LabelledImages, Part, Workers
+
 
 def diff(
-    before: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
+    before: Checkpoint,
     after: Annotated[Path, typer.Argument(help="Another one, with the same classes.")],
-    data: Annotated[Path, typer.Argument(help="Images with labels, in any layout dnc knows.")],
+    data: LabelledImages,
     output: Annotated[
         Path, typer.Option("--output", "-o", file_okay=False, help="Folder for page and JSON.")
     ] = Path("diff"),
-    part: Annotated[
-        Literal["auto", "train", "validation", "test"],
-        typer.Option(help="Which images: test if there are any, else validation, else train."),
-    ] = "auto",
-    kind: Annotated[
-        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that read images.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+    part: Part = "auto",
+    kind: Kind = None,
+    workers: Workers = None,
+    device: Device = "cpu",
 ) -> None:
     """Compare two models: which cases came, went, moved, and which decisions changed.
 

@@ -1,28 +1,25 @@
 """`dnc evaluate`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from dnc.cli.options import Checkpoint, Device, Kind, LabelledImages, Part, Workers
+
 
 def evaluate(
-    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
-    data: Annotated[Path, typer.Argument(help="Images with labels, in any layout dnc knows.")],
-    kind: Annotated[
-        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
-    ] = None,
-    part: Annotated[
-        Literal["auto", "train", "validation", "test"],
-        typer.Option(help="Which images: test if there are any, else validation, else train."),
-    ] = "auto",
+    checkpoint: Checkpoint,
+    data: LabelledImages,
+    kind: Kind = None,
+    part: Part = "auto",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for JSON, tables and pictures.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 64,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that read images.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+    workers: Workers = None,
+    device: Device = "cpu",
 ) -> None:
     """Measure a model on labelled images: top 1, top 5, each class, confusion, calibration.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from dnc.cli.options import Checkpoint, Device, GivenImages
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -19,11 +21,8 @@ MOST_ON_A_PAGE = 200
 
 
 def explain(
-    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
-    images: Annotated[
-        list[str],
-        typer.Argument(help="Files, folders, patterns like 'a/*.jpg', or - for paths on stdin."),
-    ],
+    checkpoint: Checkpoint,
+    images: GivenImages,
     output: Annotated[
         Path, typer.Option("--output", "-o", file_okay=False, help="Folder for the explanation.")
     ] = Path("explanation"),
@@ -37,7 +36,7 @@ def explain(
     maps: Annotated[
         bool, typer.Option("--maps/--no-maps", help="Where the similarity comes from.")
     ] = True,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Show why images are given their classes: the cases, the rule, the similarity maps.
 

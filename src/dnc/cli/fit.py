@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from dnc.cli.options import Device, Kind, Overwrite, Workers
+
 if TYPE_CHECKING:
     from dnc.training.left_out import Choice
 
@@ -41,9 +43,7 @@ def fit(
         typer.Option(help="What is taken out of the features: see docs/algorithm.md."),
     ] = "whitened",
     size: Annotated[int | None, typer.Option(min=8, help="Pixels of a side.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
-    ] = None,
+    kind: Kind = None,
     validation_share: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="To evaluate on where no set is given.")
     ] = 0.2,
@@ -51,11 +51,9 @@ def fit(
     cache: Annotated[
         Path | None, typer.Option(help="Folder for computed features [a cache of your account].")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that read images.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that is there already.")
-    ] = False,
+    workers: Workers = None,
+    device: Device = "cpu",
+    overwrite: Overwrite = False,
 ) -> None:
     """Make a classifier of your images without any training: seconds to minutes.
 

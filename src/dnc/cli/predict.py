@@ -13,16 +13,14 @@ from typing import IO, Annotated, Literal
 import typer
 from rich.console import Console
 
+from dnc.cli.options import Checkpoint, Device, GivenImages
 from dnc.errors import InvalidInput
 from dnc.files import whole_file
 
 
 def predict(
-    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
-    images: Annotated[
-        list[str],
-        typer.Argument(help="Files, folders, patterns like 'a/*.jpg', or - for paths on stdin."),
-    ],
+    checkpoint: Checkpoint,
+    images: GivenImages,
     form: Annotated[
         Literal["csv", "jsonl"], typer.Option("--format", "-f", help="A table, or JSON lines.")
     ] = "csv",
@@ -30,7 +28,7 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="A file instead of the terminal.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 32,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Say what images show, and which case made it say so.
 

@@ -1,27 +1,24 @@
 """`dnc report`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from dnc.cli.options import Checkpoint, Device, Kind, LabelledImages, Part, Workers
+
 
 def report(
-    checkpoint: Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")],
-    data: Annotated[Path, typer.Argument(help="Images with labels, in any layout dnc knows.")],
+    checkpoint: Checkpoint,
+    data: LabelledImages,
     output: Annotated[
         Path, typer.Option("--output", "-o", dir_okay=False, help="The HTML file.")
     ] = Path("report.html"),
-    part: Annotated[
-        Literal["auto", "train", "validation", "test"],
-        typer.Option(help="To measure on: test if there are any, else validation, else train."),
-    ] = "auto",
-    kind: Annotated[
-        str | None, typer.Option(help="The layout, if it is not recognised by itself.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that read images.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ...")] = "cpu",
+    part: Part = "auto",
+    kind: Kind = None,
+    workers: Workers = None,
+    device: Device = "cpu",
 ) -> None:
     """Write a model as a whole on one page: its cases, its mistakes, its doubts.
 
