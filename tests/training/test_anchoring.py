@@ -1,5 +1,6 @@
 """Runs whose sub-centroids are tied to training images at the end."""
 
+import copy
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,13 +11,18 @@ from rich.console import Console
 
 import dnc
 from dnc.centroids import normalised
+from dnc.data import open_data
 from dnc.errors import InvalidRecipe
+from dnc.explanation.anchors import Candidates
+from dnc.explanation.choosing import chosen_together
 from dnc.training.checkpoint import Checkpoints
 from dnc.training.features import features_of
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
 from dnc.training.state import read_tensors
+from dnc.training.tying import RUNNERS_UP, ShownImages, tie_
 from tests.data.drawings import draw_folder
+from tests.training.models import small_recognizer
 from tests.training.other_processes import killed_run, runs_of_one_and_two_processes
 
 # Four epochs, of which the last two are anchored.
@@ -93,13 +99,38 @@ def test_without_images_to_validate_on_the_last_epoch_is_anchored_too(tmp_path):
 def test_two_processes_tie_to_the_images_of_one(tmp_path):
     draw_folder(tmp_path / "images", {"red": 7, "green": 6, "blue": 6})
     runs = runs_of_one_and_two_processes(
-        tmp_path / "images", tmp_path, ["head.anchored_share=0.4", "head.only_correct=false"]
+        tmp_path / "images",
+        tmp_path,
+        [
+            *("head.anchored_share=0.4", "head.anchor_choice=together"),
+            "head.only_correct=false",
+        ],
     )
     for run in runs:
         assert_anchored(run)
     one, two = (read_tensors(run / "model" / "model.safetensors") for run in runs)
     assert torch.equal(one["head.ties.ids"], two["head.ties.ids"])
     torch.testing.assert_close(one["head.centroids"], two["head.centroids"], rtol=0, atol=1e-4)
+
+
+def test_images_are_the_nearest_or_are_chosen_together_by_all_training_images(tmp_path):
+    # So different that the nearest images are not those that decide best.
+    draw_folder(tmp_path / "images", {"red": 9, "green": 9, "blue": 9}, seed=3)
+    splits = open_data(tmp_path / "images", validation_share=0.0)
+    recognizer = small_recognizer(subcentroids=2, classes=splits.classes, seed=2)
+    shown = ShownImages(splits.train, recognizer.preprocessing, workers=0)
+    seen = shown.features(recognizer.model, divided=False)
+    rows = normalised(seen.rows), seen.labels, seen.ids
+    candidates = Candidates.of(recognizer.model.head, runners_up=RUNNERS_UP)
+    candidates.add(*rows)
+    together = chosen_together(candidates, *rows, temperature=recognizer.model.head.temperature)
+    expected = {"nearest": candidates.distinct(), "together": together}
+    assert not torch.equal(expected["nearest"].row, together.row)
+    for choice, found in expected.items():
+        model = copy.deepcopy(recognizer.model)
+        tie_(model, shown, choice=choice)
+        assert torch.equal(model.head.ties.ids, found.row)
+        torch.testing.assert_close(model.head.ties.similarity, found.similarity)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ VALUES = {
     "head.start": ("data", "data"),
     "head.settle": ("true", True),
     "head.anchored_share": ("0.1", 0.1),
+    "head.anchor_choice": ("together", "together"),
     "head.start_epoch": ("2", 2),
     "head.training_scores": ("nearest", "nearest"),
     "augment.crop": ("padded", "padded"),

@@ -66,7 +66,7 @@ def rows_of_own_share(
 
     """
     world = World.current()
-    rows = own() if world.size == 1 else _rows_of_all(own, device)
+    rows = rows_of_all(own, device)
     if not len(rows.labels):
         return None
     if world.size == 1:
@@ -74,6 +74,36 @@ def rows_of_own_share(
     share = world.share(classes)
     mine = rows.where((rows.labels >= share.start) & (rows.labels < share.stop))
     return Rows(mine.features, mine.labels - share.start, mine.ids)
+
+
+def rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
+    """Rows of all processes in the order of their ranks; an error on all if one refuses its own.
+
+    Args:
+        own: gives the rows that this process has, or raises if they cannot be used.
+        device: where the backend takes its tensors from.
+
+    """
+    if World.current().size == 1:
+        return own()
+    try:
+        rows = own()
+    except Exception:
+        from_all(torch.tensor(REFUSED, device=device))
+        raise
+    counts = from_all(torch.tensor(len(rows.labels), device=device)).tolist()
+    refused = [str(rank) for rank, count in enumerate(counts) if count == REFUSED]
+    if refused:
+        raise PeerFailed(
+            f"Process {', '.join(refused)} of 0 to {len(counts) - 1} cannot use its rows, so "
+            "nothing was changed on any. Look for the error that it raised."
+        )
+    if not any(counts):
+        return rows
+    tensors = (rows.features, rows.labels, rows.ids)
+    received = from_all(_packed(tensors, max(counts)))
+    whole = torch.cat([part[:count] for part, count in zip(received, counts, strict=True)])
+    return Rows(*_unpacked(whole, tensors))
 
 
 def exchange_shares_(tensors: Sequence[Shaped[Tensor, "c ..."]]) -> None:
@@ -118,28 +148,6 @@ def whole_state(state: dict[str, Tensor], classes: int) -> dict[str, Tensor] | N
             share = world.share_of(rank, classes)[start : start + size]
             _put_(whole, share, _unpacked(part[: len(share)], shares))
     return dict(zip(state, whole, strict=True)) if is_first else None
-
-
-def _rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
-    """Rows of all processes in the order of their ranks; an error on all if one refuses its own."""
-    try:
-        rows = own()
-    except Exception:
-        from_all(torch.tensor(REFUSED, device=device))
-        raise
-    counts = from_all(torch.tensor(len(rows.labels), device=device)).tolist()
-    refused = [str(rank) for rank, count in enumerate(counts) if count == REFUSED]
-    if refused:
-        raise PeerFailed(
-            f"Process {', '.join(refused)} of 0 to {len(counts) - 1} cannot use its rows, so "
-            "nothing was changed on any. Look for the error that it raised."
-        )
-    if not any(counts):
-        return rows
-    tensors = (rows.features, rows.labels, rows.ids)
-    received = from_all(_packed(tensors, max(counts)))
-    whole = torch.cat([part[:count] for part, count in zip(received, counts, strict=True)])
-    return Rows(*_unpacked(whole, tensors))
 
 
 def from_all(own: Shaped[Tensor, "..."]) -> Shaped[Tensor, "p ..."]:

@@ -1,7 +1,7 @@
 """`dnc anchor`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -15,6 +15,13 @@ def anchor(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the anchored model.")
     ] = Path("runs/anchored"),
+    choice: Annotated[
+        Literal["together", "nearest"],
+        typer.Option(
+            help="Images near to the sub-centroids that decide the training images best together, "
+            "or simply the nearest."
+        ),
+    ] = "together",
     kind: Kind = None,
     workers: Workers = None,
     device: Device = "cpu",
@@ -22,9 +29,9 @@ def anchor(
 ) -> None:
     """Put each sub-centroid of a trained model on a real training image, without training.
 
-    Each goes to the training image of its class that is nearest, no image twice. From then on the
-    cases that decide are real images and not means of many. The accuracy before and after is
-    told; training with `--set head.anchored_share=0.1` costs less of it.
+    Each goes to a training image of its class that is near, no image twice. From then on the cases
+    that decide are real images and not means of many. The accuracy before and after is told;
+    training with `--set head.anchored_share=0.1` costs less of it.
 
     Examples:
     - `dnc anchor runs/photos photos/ -o runs/photos-anchored`
@@ -64,7 +71,7 @@ def anchor(
 
     measure("before")
     with console.status("tying sub-centroids to images"):
-        recognizer = anchored(recognizer, splits, workers=workers)
+        recognizer = anchored(recognizer, splits, choice=choice, workers=workers)
     measure("after")
     recognizer.notes["results"] = {part: evaluations[f"{part}, after"].top1}
     save(recognizer.to("cpu"), output / "model")

@@ -53,20 +53,27 @@ class Candidates:
     Args:
         centroids: the sub-centroids.
         wanted: which of them look for a row.
+        runners_up: how many more rows are kept for each.
 
     """
 
-    def __init__(self, centroids: Float[Tensor, "c k d"], wanted: Bool[Tensor, "c k"]) -> None:
+    def __init__(
+        self,
+        centroids: Float[Tensor, "c k d"],
+        wanted: Bool[Tensor, "c k"],
+        *,
+        runners_up: int = 0,
+    ) -> None:
         self.centroids = centroids.detach().cpu()
         self.wanted = wanted.cpu()
         c, k = wanted.shape
-        self.ids = torch.full((c, k, k), -1)
-        self.similarity = torch.full((c, k, k), -torch.inf, dtype=self.centroids.dtype)
+        self.ids = torch.full((c, k, k + runners_up), -1)
+        self.similarity = torch.full(self.ids.shape, -torch.inf, dtype=self.centroids.dtype)
 
     @classmethod
-    def of(cls, head: SubCentroidHead) -> "Candidates":
+    def of(cls, head: SubCentroidHead, *, runners_up: int = 0) -> "Candidates":
         """None yet, for the sub-centroids of a head that have ever absorbed a row."""
-        return cls(head.centroids, head.occupied)
+        return cls(head.centroids, head.occupied, runners_up=runners_up)
 
     def add(
         self, features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], ids: Int[Tensor, " n"]

@@ -13,6 +13,7 @@ BelowOne = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
+AnchorChoice = Literal["nearest", "together"]
 
 
 class Section(BaseModel):
@@ -147,6 +148,11 @@ class Head(Section):
         description="last part of the run in which each sub-centroid is the feature of a training "
         "image, so that every decision has a real image as its reason; 0: never. The paper: 0.1",
     )
+    anchor_choice: AnchorChoice = Field(
+        "nearest",
+        description="which training images: the nearest to each sub-centroid; or images near to "
+        "it, chosen together by how well they decide the training images",
+    )
     reseed_after: Count | None = Field(
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
@@ -154,7 +160,8 @@ class Head(Section):
     def settings(self, batch_size: int) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        del values["start_epoch"], values["settle"], values["anchored_share"]
+        del values["start_epoch"], values["settle"]
+        del values["anchored_share"], values["anchor_choice"]
         if self.start == "data":
             values["start"] = "positive"
         if self.momentum == "auto":  # known once the length of the run is
