@@ -68,11 +68,6 @@ class Recipe(Section):
         first = self.first_anchored_epoch
         if first is None:
             return self
-        if self.head.settle:
-            raise ValueError(
-                "head.settle puts sub-centroids on means at the end and head.anchored_share on "
-                "images; set only one of them"
-            )
         if first <= self.head.start_epoch:
             raise ValueError(
                 f"head.anchored_share is {self.head.anchored_share} of {self.training.epochs} "

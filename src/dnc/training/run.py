@@ -114,7 +114,7 @@ def train(
     seen = seen_by(recognizer, splits, workers=recipe.data.workers)
     if seen is not None:
         found += seen[1].bad_files
-        if recipe.head.settle:
+        if recipe.head.settle and recipe.first_anchored_epoch is None:
             settle_(recognizer, seen[1], folder)
     results = evaluated(recognizer, folder, recipe, sets, on_bad_file=found.append)
     cases = {} if seen is None else described_cases(recognizer, splits, *seen, folder)

@@ -141,7 +141,7 @@ class Head(Section):
     settle: bool = Field(
         False,
         description="at the end put sub-centroids on the means of the training images, as the "
-        "network that is kept sees them",
+        "network that is kept sees them, unless they are tied to images (anchored_share)",
     )
     anchored_share: BelowOne = Field(
         0.0,
