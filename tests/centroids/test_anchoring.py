@@ -97,14 +97,6 @@ def test_the_state_remembers_what_is_tied_to_what():
     torch.testing.assert_close(other.ties.similarity[0, 0], torch.tensor(0.9))
 
 
-def test_a_state_from_before_anchoring_is_one_of_free_subcentroids():
-    head = SubCentroidHead(DIM, CLASSES, subcentroids=K)
-    old = {name: v for name, v in head.state_dict().items() if not name.startswith("ties")}
-    anchored = anchored_head()
-    anchored.load_state_dict(old)
-    assert not anchored.is_anchored
-
-
 @pytest.mark.parametrize(
     ("ids", "told"),
     [

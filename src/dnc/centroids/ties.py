@@ -34,10 +34,3 @@ class Ties(nn.Module):
         require_anchors(ids, similarity, valid)
         self.ids.copy_(ids)
         self.similarity.copy_(similarity.masked_fill(ids < 0, 0.0))
-
-    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Takes a state from before sub-centroids could be tied to images, as one of free ones."""
-        if f"{prefix}ids" not in state:
-            state[f"{prefix}ids"] = torch.full_like(self.ids, -1)
-            state[f"{prefix}similarity"] = torch.zeros_like(self.similarity)
-        super()._load_from_state_dict(state, prefix, *rest)
