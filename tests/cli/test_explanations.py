@@ -88,6 +88,22 @@ def test_anchor_refuses_images_of_other_classes(model, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_features_can_be_whitened_before_and_the_explanation_is_still_the_decision(
+    images, model, tmp_path
+):
+    plain = tmp_path / "plain"
+    options = ("--size", 64, "-k", 2, "--centring", "none", "--cache", model.parent / "c")
+    assert run("fit", images, "-o", plain, *options).exit_code == 0
+    result = run("anchor", plain, images, "-o", tmp_path / "run", "--whiten", "--choice", "nearest")
+    assert result.exit_code == 0, result.output
+    assert dnc.load(tmp_path / "run").network.centring == "whitened"
+    why = tmp_path / "why"
+    assert run("explain", tmp_path / "run", images, "-o", why, "-f", "json").exit_code == 0
+    truth = truth_of(json.loads((why / "explanation.json").read_text()))
+    assert truth.images == truth.shown_case_decides == truth.rules_are_the_prediction == 36
+    assert truth.maps == truth.maps_that_add_up > 0
+
+
 def test_cases_are_listed_exported_and_verified(images, anchored, tmp_path):
     result = run("cases", anchored)
     assert "6 cases: each is a training image" in result.output

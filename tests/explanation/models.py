@@ -42,5 +42,5 @@ def drawn_recognizer(
     for _ in range(5):
         model.head.absorb(features.rows, features.labels, features.ids)
     if is_anchored:
-        return anchored(recognizer, splits, choice="nearest", workers=0)
+        return anchored(recognizer, splits, choice="nearest", whitening=False, workers=0)
     return with_cases(recognizer, splits, features)

@@ -1,6 +1,7 @@
 """Runs whose sub-centroids are tied to training images at the end."""
 
 import copy
+import csv
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,13 +13,16 @@ from rich.console import Console
 import dnc
 from dnc.centroids import normalised
 from dnc.data import open_data
-from dnc.errors import InvalidRecipe
+from dnc.errors import InvalidModel, InvalidRecipe
 from dnc.explanation.anchors import Candidates
 from dnc.explanation.choosing import chosen_together
+from dnc.models import Whitening
+from dnc.training.anchoring import anchored
 from dnc.training.checkpoint import Checkpoints
 from dnc.training.features import features_of
 from dnc.training.recipe import Recipe
 from dnc.training.run import opened, train
+from dnc.training.starting import set_centring_
 from dnc.training.state import read_tensors
 from dnc.training.tying import RUNNERS_UP, ShownImages, tie_
 from tests.data.drawings import draw_folder
@@ -32,13 +36,14 @@ SETTINGS = [
     *("optimizer.ema=0.9", "head.memory_batches=3", "head.anchored_share=0.5"),
     "head.settle=true",  # what is tied to an image is not put on a mean
 ]
+WHITENED = [*SETTINGS, "head.anchor_choice=together", "head.anchor_whitening=true"]
 QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    train(Recipe.read("digits").with_settings(SETTINGS), folder, console=QUIET)
+    train(Recipe.read("digits").with_settings(WHITENED), folder, console=QUIET)
     return folder
 
 
@@ -68,7 +73,7 @@ def test_subcentroids_end_as_the_features_of_their_images(whole_run):
 
 def test_a_run_killed_in_its_anchored_part_and_resumed_ends_in_the_same_bits(tmp_path, whole_run):
     folder = tmp_path / "killed"
-    killed_run(folder, SETTINGS, epoch=3)
+    killed_run(folder, WHITENED, epoch=3)
     train(Recipe.read(folder / "recipe.yaml"), folder, console=QUIET, resume=True)
     for file in ("checkpoints/last/training.safetensors", "model/model.safetensors"):
         one, other = (read_tensors(run / file) for run in (whole_run, folder))
@@ -85,6 +90,22 @@ def test_only_an_anchored_epoch_is_kept(tmp_path):
     assert_anchored(tmp_path / "run")
     best = read_tensors(tmp_path / "run" / "checkpoints/best/model.safetensors")
     assert (best["head.ties.ids"] >= 0).any()
+
+
+def test_features_are_whitened_when_subcentroids_are_tied_and_not_before(tmp_path, whole_run):
+    train(Recipe.read("digits").with_settings(SETTINGS), tmp_path / "run", console=QUIET)
+    losses = []
+    for run in (whole_run, tmp_path / "run"):
+        rows = csv.DictReader((run / "metrics.csv").read_text().splitlines())
+        losses.append([float(row["train_loss"]) for row in rows])
+    assert losses[0][:2] == pytest.approx(losses[1][:2], rel=1e-4)
+    assert losses[0][2] != pytest.approx(losses[1][2], rel=1e-2)
+    recognizer = dnc.load(whole_run)
+    assert recognizer.network.centring == "whitened"
+    matrix = recognizer.model.centring.matrix
+    assert not torch.allclose(matrix, torch.eye(len(matrix)), atol=0.1)
+    plain = dnc.load(tmp_path / "run")
+    assert plain.network.centring == "none"
 
 
 def test_without_images_to_validate_on_the_last_epoch_is_anchored_too(tmp_path):
@@ -104,7 +125,7 @@ def test_two_processes_tie_to_the_images_of_one(tmp_path):
         tmp_path,
         [
             *("head.anchored_share=0.4", "head.anchor_choice=together"),
-            "head.only_correct=false",
+            *("head.only_correct=false", "head.anchor_whitening=true"),
         ],
     )
     for run in runs:
@@ -112,6 +133,25 @@ def test_two_processes_tie_to_the_images_of_one(tmp_path):
     one, two = (read_tensors(run / "model" / "model.safetensors") for run in runs)
     assert torch.equal(one["head.ties.ids"], two["head.ties.ids"])
     torch.testing.assert_close(one["head.centroids"], two["head.centroids"], rtol=0, atol=1e-4)
+
+
+def test_whitening_is_by_what_the_network_sees_in_the_training_images(tmp_path):
+    draw_folder(tmp_path / "images", {"red": 9, "green": 9, "blue": 9}, seed=3)
+    splits = open_data(tmp_path / "images", validation_share=0.0)
+    recognizer = small_recognizer(subcentroids=2, classes=splits.classes, seed=2)
+    seen = features_of(recognizer.model, splits.train, recognizer.preprocessing, cache=None)
+    layer = Whitening(recognizer.model.dim)
+    set_centring_(layer, seen)
+    whitened = anchored(recognizer, splits, choice="nearest", whitening=True, workers=0)
+    torch.testing.assert_close(whitened.model.centring.matrix, layer.matrix)
+    torch.testing.assert_close(whitened.model.centring.mean, layer.mean)
+    x = normalised(layer(seen.rows))
+    for c, k in whitened.model.head.occupied.nonzero().tolist():
+        row = int((seen.ids == int(whitened.model.head.ties.ids[c, k])).nonzero())
+        torch.testing.assert_close(whitened.model.head.centroids[c, k], x[row], rtol=0, atol=1e-5)
+    centred = small_recognizer(centring="standard", classes=splits.classes)
+    with pytest.raises(InvalidModel, match="do without whitening"):
+        anchored(centred, splits, choice="nearest", whitening=True, workers=0)
 
 
 def test_images_are_the_nearest_or_are_chosen_together_by_all_training_images(tmp_path):
@@ -138,6 +178,7 @@ def test_images_are_the_nearest_or_are_chosen_together_by_all_training_images(tm
     ("settings", "told"),
     [
         (["head.anchored_share=0.1", "training.epochs=1"], "at least"),
+        (["head.anchor_whitening=true", "model.centring=standard"], "none or whitened"),
         (["head.anchored_share=1"], "anchored_share"),
         (
             [

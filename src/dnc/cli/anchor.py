@@ -22,6 +22,14 @@ def anchor(
             "or simply the nearest."
         ),
     ] = "together",
+    whitening: Annotated[
+        bool,
+        typer.Option(
+            "--whiten",
+            help="Whiten the features first, so that what is special about one image counts for "
+            "less. A model of `dnc fit` has whitened features already.",
+        ),
+    ] = False,
     kind: Kind = None,
     workers: Workers = None,
     device: Device = "cpu",
@@ -71,7 +79,9 @@ def anchor(
 
     measure("before")
     with console.status("tying sub-centroids to images"):
-        recognizer = anchored(recognizer, splits, choice=choice, workers=workers)
+        recognizer = anchored(
+            recognizer, splits, choice=choice, whitening=whitening, workers=workers
+        )
     measure("after")
     recognizer.notes["results"] = {part: evaluations[f"{part}, after"].top1}
     save(recognizer.to("cpu"), output / "model")

@@ -6,12 +6,15 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from dnc.data import DataSplits
 from dnc.errors import InvalidModel
+from dnc.models import Classifier
 from dnc.recognition import Recognizer
+from dnc.training.building import with_whitening
 from dnc.training.casebase import with_cases
 from dnc.training.checkpoint import MODEL, save
 from dnc.training.recipe import Recipe
 from dnc.training.results import seen_by
 from dnc.training.sections import AnchorChoice
+from dnc.training.starting import start_from_images_
 from dnc.training.tying import ShownImages, follow_images_, head_of, refresh_, tie_
 
 
@@ -34,6 +37,9 @@ class Anchoring(Callback):
         if trainer.current_epoch == self.recipe.first_anchored_epoch:
             recognizer: Recognizer = pl_module.recognizer  # type: ignore[assignment]
             shown = _training_images(recognizer, self.splits, self.recipe.data.workers)
+            if self.recipe.whitens_when_anchored:
+                _whiten_(recognizer.model, shown)
+                pl_module.copy_centring_to_average()  # type: ignore[operator]
             tie_(recognizer.model, shown, choice=self.recipe.head.anchor_choice)
             refresh_(recognizer.model, shown)
 
@@ -63,11 +69,24 @@ def refresh_kept_(
 
 
 def anchored(
-    recognizer: Recognizer, splits: DataSplits, *, choice: AnchorChoice, workers: int | None
+    recognizer: Recognizer,
+    splits: DataSplits,
+    *,
+    choice: AnchorChoice,
+    whitening: bool,
+    workers: int | None,
 ) -> Recognizer:
     """The same model with each sub-centroid put on a training image; nothing is trained.
 
     The model of the recognizer that is given is changed.
+
+    Args:
+        recognizer: a model of sub-centroids.
+        splits: the data that it was made from.
+        choice: which images.
+        whitening: whiten the features before.
+        workers: processes that read images.
+
     """
     if not recognizer.model.is_dnc:
         raise InvalidModel(
@@ -77,11 +96,19 @@ def anchored(
     if head_of(recognizer.model).is_anchored:
         raise InvalidModel("The sub-centroids of this model are tied to images already.")
     shown = _training_images(recognizer, splits, workers)
+    if whitening:
+        recognizer = with_whitening(recognizer)
+        _whiten_(recognizer.model, shown)
     tie_(recognizer.model, shown, choice=choice)
     follow_images_(recognizer.model, shown)
     seen = seen_by(recognizer, splits, workers=workers)
     assert seen is not None
     return with_cases(recognizer, splits, seen[1])
+
+
+def _whiten_(model: Classifier, shown: ShownImages) -> None:
+    """Whitens the features by what the network sees now; sub-centroids are found anew in them."""
+    start_from_images_(model, shown.images, shown.preprocessing, workers=shown.workers)
 
 
 def _training_images(
