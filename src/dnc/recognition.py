@@ -144,6 +144,8 @@ class Recognizer:
             with_maps: draw similarity maps.
         """
         given = [self._named(number, image) for number, image in enumerate(_several(images))]
+        if not given:
+            raise InvalidInput("No image came; give one, or several in a list.")
         return Explanation.of(self.explainer(data=data), given, with_maps=with_maps)
 
     def explainer(self, *, data: Path | str | None = None) -> Explainer:

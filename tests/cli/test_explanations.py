@@ -46,7 +46,7 @@ def test_explain_writes_what_is_asked_for_and_tells_what_cannot_be_read(images, 
     good = next((images / "green").iterdir())
     options = ("--format", "json", "--no-maps", "-o", tmp_path / "why")
     result = run("explain", model, broken, good, *options)
-    assert result.exit_code == 1
+    assert result.exit_code == 0
     assert "broken.png" in result.output
     tree = json.loads((tmp_path / "why" / "explanation.json").read_text())
     assert [image["maps"] for image in tree["images"]] == [[]]
@@ -169,3 +169,22 @@ def test_a_model_without_a_case_base_is_told(model, tmp_path):
     dnc.save(replace(recognizer, cases=None), tmp_path / "old")
     assert "dnc anchor" in refused("cases", tmp_path / "old")
     assert dnc.load(tmp_path / "old").cases is None
+
+
+def test_images_that_a_model_was_not_trained_on_are_not_called_training_images(
+    model, tmp_path, images
+):
+    draw_folder(tmp_path / "others", CLASSES, seed=7)
+    told = run("evaluate", model, tmp_path / "others").output
+    assert "given" in told
+    assert "train" not in told
+    page = tmp_path / "report.html"
+    assert run("report", model, tmp_path / "others", "-o", page).exit_code == 0
+    text = page.read_text()
+    assert "measured on 36 given images" in text
+    assert "These are training images" not in text
+    assert "may be labelled wrongly" not in text
+    diff = run("diff", model, model, tmp_path / "others", "-o", tmp_path / "diff")
+    assert "36 given images" in diff.output
+    assert run("report", model, images, "-o", page, "--part", "train").exit_code == 0
+    assert "These are training images" in page.read_text()

@@ -7,8 +7,11 @@ from PIL import Image
 
 import dnc
 from benchmarks.truth import truth_of
+from dnc.data import read_image
+from dnc.data.preparation import seen_part
 from dnc.demo import digits_split, new_network, recognizer_of, train
-from dnc.errors import InvalidModel
+from dnc.errors import InvalidInput, InvalidModel
+from dnc.explanation.cases import decoded
 from tests.data.drawings import draw_folder, drawing
 from tests.explanation.models import drawn_recognizer
 from tests.training.models import small_recognizer
@@ -162,3 +165,36 @@ def test_the_first_four_classes_are_shown_and_the_map_is_of_them(recognizer, que
     )
     assert image["rival"] == image["evidence"][1]["case"]
     assert f"more similar to {image['case']} than to {image['rival']}, " in image["rule"]
+
+
+def test_pictures_of_an_earlier_explanation_do_not_stay(recognizer, queries, tmp_path):
+    recognizer.explain(queries[:2]).save(tmp_path)
+    (tmp_path / "explanation-mine.png").write_bytes(b"")
+    recognizer.explain(queries[0]).save(tmp_path)
+    left = sorted(path.name for path in tmp_path.glob("*.png"))
+    assert left == ["explanation-1.png", "explanation-mine.png"]
+
+
+def test_an_explanation_is_told_in_short_and_nothing_is_not_explained(recognizer, queries):
+    explanation = recognizer.explain([queries[0]] * 12)
+    lines = repr(explanation).splitlines()
+    assert len(lines) == 12
+    assert lines[0].startswith("0: ")
+    assert lines[10] == "... and 2 more"
+    with pytest.raises(InvalidInput, match="No image"):
+        recognizer.explain([])
+
+
+def test_what_is_told_of_a_mean_is_not_told_of_an_image(folder, recognizer, queries):
+    free = drawn_recognizer(folder, is_anchored=False)
+    assert "what is shown here is what has decided" in recognizer.explain(queries[0]).html
+    page = free.explain(queries[0]).html
+    assert "what is shown here is what has decided" not in page
+    assert "it is the mean that decides" in page
+
+
+def test_cases_are_pictured_as_the_network_sees_them(folder, recognizer):
+    case = recognizer.cases.cases[0]
+    image = read_image(folder / case.file)
+    shown = decoded(case.thumbnail)
+    assert np.array_equal(np.asarray(shown), np.asarray(seen_part(image, recognizer.preprocessing)))

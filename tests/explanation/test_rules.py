@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dnc import Rules, SubCentroidHead
 from dnc.centroids import decide, normalised, similarities
-from dnc.errors import NothingAbsorbed
+from dnc.errors import InvalidFeatures, InvalidInput, NothingAbsorbed
 from dnc.explanation.rules import fulfilled
 from tests.oracles import rows_on_sphere
 
@@ -122,3 +122,18 @@ def test_similarities_of_rules_are_those_of_the_head(head):
     similarity = similarities(normalised(features), head.centroids)
     expected = decide(similarity, head.occupied)
     assert torch.equal(head.decide(features).label, expected.label)
+
+
+def test_a_class_is_known_by_name_or_number_and_what_is_not_there_is_told():
+    head = SubCentroidHead(4, 3, subcentroids=2, generator=torch.Generator().manual_seed(0))
+    head.absorb(rows_on_sphere(30, 4), torch.arange(30) % 3)
+    rules = Rules.of(head, ("ant", "bee", "cat"))
+    assert rules.of_class("bee").text() == rules.of_class(1).text()
+    assert rules.of_case("bee", 1).case == "bee#1"
+    for wrong in ("dog", 3, -1):
+        with pytest.raises(InvalidInput, match="from 0 to 2, or a name: ant, bee, cat"):
+            rules.of_class(wrong)
+    with pytest.raises(InvalidInput, match="bee has no case 2; it has 0, 1"):
+        rules.of_case(1, 2)
+    with pytest.raises(InvalidFeatures, match="rows \\(n, 4\\)"):
+        rules.of_class(0).holds(torch.randn(5, 3))

@@ -45,7 +45,7 @@ def test_the_figures_are_those_of_the_evaluation(page, report):
         (report.subject.evaluated.decision.label == report.subject.evaluated.labels).double().mean()
     )
     assert evaluation.top1 == pytest.approx(right)
-    assert f"<b>{100 * evaluation.top1:.1f} %</b>of images right" in page
+    assert f"<b>{100 * evaluation.top1:.2f} %</b>of images right" in page
     wrong = int((report.subject.trained.decision.label != report.subject.trained.labels).sum())
     assert f"{wrong} of 120 training images lie nearer to a case of another class" in page
 

@@ -48,7 +48,7 @@ def anchor(
     from dnc.cli.figures import evaluation_table
     from dnc.errors import InvalidData, InvalidSetting
     from dnc.evaluation import Evaluation, evaluate
-    from dnc.training.anchoring import anchored
+    from dnc.training.anchoring import anchored, require_free_subcentroids
     from dnc.training.casebase import write_case_table
     from dnc.training.checkpoint import load, save
     from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
@@ -57,6 +57,7 @@ def anchor(
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
     recognizer = load(checkpoint, device=device)
+    require_free_subcentroids(recognizer)
     splits = split_of_training(recognizer, data, kind=kind)
     if splits.train is None or not len(splits.train):
         raise InvalidData(f"{data} ({splits.kind}) has no training images to take cases from.")
@@ -68,7 +69,7 @@ def anchor(
     if not was_trained_on(recognizer, splits.train):
         told = "These are not the very images that the model was trained on; they are taken as is."
         console.print(told, style="yellow")
-    part, images = part_to_evaluate(splits, data)
+    part, images = part_to_evaluate(splits, data, recognizer=recognizer)
     evaluations: dict[str, Evaluation] = {}
 
     def measure(when: str) -> None:

@@ -79,10 +79,15 @@ def cases(
 def _chosen(recognizer: "Recognizer", of_class: str | None) -> "list[Case]":
     from dnc.errors import InvalidInput
 
+    if not recognizer.model.is_dnc:
+        raise InvalidInput(
+            "This model ends in a linear layer, which has no cases; train one with "
+            "model.classifier=dnc."
+        )
     if recognizer.cases is None:
         raise InvalidInput(
-            "This model has no case base: it has no sub-centroids, or was made by an older dnc. "
-            "`dnc anchor` makes one."
+            "This model does not know the training images behind its cases; `dnc anchor` with "
+            "these images makes one that does."
         )
     if of_class is None:
         return list(recognizer.cases.cases)
@@ -101,11 +106,11 @@ def _print_table(console: Console, recognizer: "Recognizer", chosen: "list[Case]
         if recognizer.cases.is_anchored
         else "each is a mean; the image is the nearest to it"
     )
-    table = Table(title=f"{len(chosen)} cases: {what}")
-    table.add_column("case")
-    table.add_column("file", overflow="fold")
-    for column in ("cosine", "stands for", "of these right", "decides", "rightly"):
-        table.add_column(column, justify="right")
+    table = Table(title=f"{len(chosen)} {'case' if len(chosen) == 1 else 'cases'}: {what}")
+    table.add_column("case", overflow="fold")
+    table.add_column("file", overflow="fold", ratio=1)
+    for column in ("cosine", "stands for", "right", "decides", "right"):
+        table.add_column(column, justify="right", max_width=7)
     for case in chosen:
         table.add_row(
             escape(recognizer.case_name(case.label, case.subcentroid)),
@@ -158,7 +163,7 @@ def _export(recognizer: "Recognizer", chosen: "list[Case]", output: Path) -> Non
 
 
 def _write_pictures(recognizer: "Recognizer", chosen: "list[Case]", folder: Path) -> int:
-    """Pictures named by number, since names of classes need not be names of files."""
+    """Pictures named by number and what of the class's name can be in the name of a file."""
     import base64
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +172,10 @@ def _write_pictures(recognizer: "Recognizer", chosen: "list[Case]", folder: Path
         if case.thumbnail is not None:
             ending = "png" if "image/png" in case.thumbnail else "jpg"
             content = base64.b64decode(case.thumbnail.partition(",")[2])
-            name = f"class{case.label:04}-case{case.subcentroid}.{ending}"
+            of_class = "".join(
+                c for c in recognizer.classes[case.label] if c.isalnum() or c in "-_ "
+            )
+            name = f"{case.label:04}-{case.subcentroid}-{of_class[:40].strip()}.{ending}"
             (folder / name).write_bytes(content)
             number += 1
     return number

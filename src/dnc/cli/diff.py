@@ -39,7 +39,8 @@ def diff(
     one, other = load(before, device=device), load(after, device=device)
     require_comparable(one, other)
     splits = split_of_training(one, data, kind=kind)
-    chosen, images = part_to_evaluate(splits, data, wanted=None if part == "auto" else part)
+    wanted = None if part == "auto" else part
+    chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=one)
     names = _names(before, after)
     with counted(console, names[0]) as on_progress:
         first = looked_at(one, chosen, images, workers=workers, on_progress=on_progress)

@@ -42,7 +42,7 @@ def evaluate(
     recognizer = load(checkpoint, device=device)
     splits = split_of_training(recognizer, data, kind=kind)
     wanted = None if part == "auto" else part
-    chosen, images = part_to_evaluate(splits, data, wanted=wanted)
+    chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     bad_files = list(splits.set_aside)
     with counted(console, "evaluating") as on_progress:
         evaluation = evaluated(

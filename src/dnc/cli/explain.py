@@ -41,7 +41,8 @@ def explain(
     """Show why images are given their classes: the cases, the rule, the similarity maps.
 
     What is shown is what decides: a query goes to the class of the nearest case. The page needs no
-    network and no script. docs/explanations.md says how to read it.
+    network and no script. docs/explanations.md says how to read it. Files that cannot be read are
+    told and left out; if that is all of them, the exit code is 1.
 
     Examples:
     - `dnc explain runs/photos holiday/beach.jpg`
@@ -79,18 +80,14 @@ def explain(
         raise InvalidInput(f"None of the {len(paths)} files can be read as an image.")
     files = explanation.save(output, forms=wanted)
     for image in explanation.images[:10]:
-        case = explanation.explainer.name(image.winner.label, image.winner.subcentroid)
-        label = explanation.explainer.classes[image.winner.label]
-        told = f"{image.source}: {label}, by {case} ({image.winner.similarity:.3f})"
+        told = explanation.explainer.told(image)
         console.print(told, markup=False, highlight=False, soft_wrap=True)
     if len(explanation.images) > 10:
         console.print(f"... and {len(explanation.images) - 10} more", highlight=False)
     for file in files[:3]:
         console.print(f"Written: {file}", markup=False, highlight=False, soft_wrap=True)
     if len(files) > 3:
-        console.print(f"... and {len(files) - 3} more files in {output}", highlight=False)
-    if failed:
-        raise typer.Exit(1)
+        console.print(f"... and {len(files) - 3} more in {output}", highlight=False)
 
 
 def _forms(given: str) -> "list[Form]":

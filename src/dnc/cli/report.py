@@ -41,11 +41,12 @@ def report(
     console = Console()
     recognizer = load(checkpoint, device=device)
     splits = split_of_training(recognizer, data, kind=kind)
-    chosen, images = part_to_evaluate(splits, data, wanted=None if part == "auto" else part)
+    wanted = None if part == "auto" else part
+    chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     with counted(console, f"{chosen} images") as on_progress:
         evaluated = looked_at(recognizer, chosen, images, workers=workers, on_progress=on_progress)
     trained = evaluated if chosen == "train" else None
-    if chosen != "train" and splits.train is not None and len(splits.train):
+    if chosen not in ("train", "given") and splits.train is not None and len(splits.train):
         some = at_most_per_class(splits.train, most_per_class(len(recognizer.classes)), seed=0)
         with counted(console, "training images") as on_progress:
             trained = looked_at(recognizer, "train", some, workers=workers, on_progress=on_progress)

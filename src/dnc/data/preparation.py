@@ -44,6 +44,12 @@ def middle_square(image: Image.Image, preprocessing: Preprocessing) -> NDArray[n
     return np.array(image, dtype=np.uint8)
 
 
+def seen_part(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
+    """What a network sees of an RGB image, as a picture."""
+    pixels = torch.from_numpy(middle_square(image, preprocessing))[None]
+    return Image.fromarray(centre(pixels, preprocessing.size)[0].numpy())
+
+
 def centre(pixels: UInt8[Tensor, "n r r 3"], size: int) -> UInt8[Tensor, "n h w 3"]:
     """The middle of each square, `size` x `size`; a view."""
     begin = (pixels.shape[1] - size) // 2

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dnc.centroids import SubCentroidHead, normalised, similarities
 from dnc.data import Preprocessing, prepared
-from dnc.data.preparation import centre, middle_square
+from dnc.data.preparation import seen_part
 from dnc.errors import InvalidModel
 from dnc.explanation.cases import Case, CaseBase
 from dnc.explanation.evidence import Contender, Evidence, evidence
@@ -102,9 +102,21 @@ class Explainer:
         self.rules = Rules.of(model.head, classes)
         self._seen_cases: dict[Case, tuple[Seen, Image.Image] | None] = {}
 
+    @property
+    def is_anchored(self) -> bool:
+        """Whether the cases are known to be training images and not means of them."""
+        return self.cases is not None and self.cases.is_anchored
+
     def name(self, label: int, subcentroid: int) -> str:
         """The name of a case."""
         return f"{self.classes[label]}#{subcentroid}"
+
+    def told(self, explained: Explained) -> str:
+        """A decision in one line."""
+        winner = explained.winner
+        case = self.name(winner.label, winner.subcentroid)
+        label = self.classes[winner.label]
+        return f"{explained.source}: {label}, by {case} ({winner.similarity:.3f})"
 
     def case_of(self, contender: Contender) -> Case | None:
         """The training image behind a contender, if it is known."""
@@ -136,7 +148,9 @@ class Explainer:
                 maps = tuple(
                     self._maps(query, inputs[row], contender) for contender in reason.contenders
                 )
-            yield Explained(source, self.square(image), reason, holding[row], maps)
+            yield Explained(
+                source, seen_part(image, self.preprocessing), reason, holding[row], maps
+            )
 
     def rivals(self, explained: Explained) -> list[tuple[int, int]]:
         """All cases of other classes than the one given, the most similar to the image first."""
@@ -150,11 +164,6 @@ class Explainer:
         winner = explained.winner
         rule = self.rules.of_case(winner.label, winner.subcentroid)
         return rule.text(rivals=self.rivals(explained))
-
-    def square(self, image: Image.Image) -> Image.Image:
-        """What the network sees of an image."""
-        pixels = torch.from_numpy(middle_square(image, self.preprocessing))[None]
-        return Image.fromarray(centre(pixels, self.preprocessing.size)[0].numpy())
 
     def _maps(self, query: Seen, image: Float[Tensor, "3 h w"], contender: Contender) -> PlaceMaps:
         p = self.head.centroids[contender.label, contender.subcentroid]
@@ -183,7 +192,7 @@ class Explainer:
             if image is not None:
                 inputs = prepared([image], self.preprocessing)
                 seen = seen_in(self.model, inputs.to(self.head.centroids.device))
-                self._seen_cases[case] = seen, self.square(image)
+                self._seen_cases[case] = seen, seen_part(image, self.preprocessing)
         return self._seen_cases[case]
 
     def described(self) -> dict[str, Any]:
@@ -205,7 +214,7 @@ class Explainer:
         return {
             "classes": list(self.classes),
             "temperature": self.head.temperature,
-            "cases_are_images": self.cases is not None and self.cases.is_anchored,
+            "cases_are_images": self.is_anchored,
             "cases": cases,
         }
 

@@ -22,7 +22,7 @@ FORMAT = 1
 AT_A_TIME = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Decisions and their reasons.
 
@@ -79,6 +79,7 @@ class Explanation:
         files = []
         for form in dict.fromkeys(forms):
             if form == "png":
+                _remove_pictures(folder)
                 digits = len(str(len(self.images)))
                 for number in range(len(self.images)):
                     files.append(folder / f"explanation-{number + 1:0{digits}}.png")
@@ -94,6 +95,13 @@ class Explanation:
             return self.html
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
 
+    def __repr__(self) -> str:
+        """The decisions in short, and how to see more."""
+        lines = [self.explainer.told(image) for image in self.images[:10]]
+        if len(self.images) > len(lines):
+            lines.append(f"... and {len(self.images) - len(lines)} more")
+        return "\n".join([*lines, "(save(folder) writes the reasons as HTML, JSON and PNG)"])
+
     def _repr_html_(self) -> str:
         """The page in a frame of its own, in which nothing is executed."""
         page = html.escape(self.html, quote=True)
@@ -101,3 +109,10 @@ class Explanation:
             f'<iframe srcdoc="{page}" sandbox style="width:100%;height:50rem;border:0" '
             'title="Explanation"></iframe>'
         )
+
+
+def _remove_pictures(folder: Path) -> None:
+    """Removes the pictures of an earlier explanation, of which there may have been more."""
+    for path in folder.glob("explanation-*.png"):
+        if path.stem.removeprefix("explanation-").isdecimal():
+            path.unlink()

@@ -54,7 +54,10 @@ def explained_figure(explainer: Explainer, one: Explained) -> Figure:
         bar.spines[:].set_color("#dddddd")
         bar.set_xlabel(f"{100 * contender.share:.1f} % of these", fontsize=7.5, color=FAINT)
     if has_maps:
-        _draw_maps(grid[2:], one)
+        _draw_maps(grid[2:], one, is_anchored=explainer.is_anchored)
+    if explainer.cases is not None and not explainer.is_anchored:
+        told = "Each case is a mean of training images; its picture is the one that is nearest."
+        figure.supxlabel(told, fontsize=7.5, color=FAINT)
     return figure
 
 
@@ -64,10 +67,13 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(unfinished, dpi=150, format="png", metadata={"Software": None})
 
 
-def _draw_maps(grid: "np.ndarray[tuple[int, int], np.dtype[np.object_]]", one: Explained) -> None:
+def _draw_maps(
+    grid: "np.ndarray[tuple[int, int], np.dtype[np.object_]]", one: Explained, *, is_anchored: bool
+) -> None:
     is_exact = one.maps[0].is_exact
     told = (
-        "Where the cosine comes from:\norange adds to it,\nblue takes away.\nPlaces add up to it."
+        "Where the cosine comes from:\norange adds to it,\nblue takes away.\nPlaces add up to it"
+        + ("." if is_anchored else ";\non the picture of a case,\nto its own cosine.")
         if is_exact
         else "An approximation:\nhow the cosine falls\n(orange) or rises (blue)\n"
         "when a part is covered"

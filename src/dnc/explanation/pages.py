@@ -58,7 +58,7 @@ def explanation_page(explainer: Explainer, explained: Sequence[Explained]) -> st
         images=[_image(explainer, one) for one in explained],
         cases=int(explainer.head.occupied.sum()),
         classes=int(explainer.head.occupied.any(dim=1).sum()),
-        is_anchored=cases is not None and cases.is_anchored,
+        is_anchored=explainer.is_anchored,
         has_cases=cases is not None,
         temperature=f"{explainer.head.temperature:.4g}",
     )

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dnc.centroids import SubCentroidHead, class_scores, normalised, similarities
-from dnc.errors import NothingAbsorbed
+from dnc.errors import InvalidFeatures, InvalidInput, NothingAbsorbed
 
 NAMED_RIVALS = 3
 ROWS_AT_A_TIME = 512
@@ -52,6 +52,11 @@ class Rules:
 
     def holding(self, features: Float[Tensor, "n d"]) -> Bool[Tensor, "n c k"]:
         """Which of all rules hold for features of any length."""
+        dim = self.centroids.shape[2]
+        if features.ndim != 2 or features.shape[1] != dim:
+            raise InvalidFeatures(
+                f"Features have shape {tuple(features.shape)}; these rules are for rows (n, {dim})."
+            )
         similarity = similarities(normalised(features.detach()), self.centroids)
         return fulfilled(similarity, self.eligible)
 
@@ -76,12 +81,30 @@ class Rules:
                 found[case[0], case[1]] = [(c, k) for c, k in places[of_others].tolist()]
         return found
 
-    def of_case(self, label: int, subcentroid: int) -> "CaseRule":
-        """The rule of one case."""
+    def of_case(self, name_or_number: str | int, subcentroid: int) -> "CaseRule":
+        """The rule of one case of a class."""
+        label = self._number(name_or_number)
+        if not (0 <= subcentroid < self.eligible.shape[1] and self.eligible[label, subcentroid]):
+            numbers = ", ".join(map(str, self.eligible[label].nonzero()[:, 0].tolist()))
+            raise InvalidInput(
+                f"{self.classes[label]} has no case {subcentroid}; it has {numbers or 'none'}."
+            )
         return CaseRule(self, label, subcentroid)
 
-    def of_class(self, label: int) -> "ClassRule":
+    def _number(self, name_or_number: str | int) -> int:
+        if isinstance(name_or_number, str) and name_or_number in self.classes:
+            return self.classes.index(name_or_number)
+        if isinstance(name_or_number, int) and 0 <= name_or_number < len(self.classes):
+            return name_or_number
+        names = ", ".join(self.classes[:5]) + (", ..." if len(self.classes) > 5 else "")
+        raise InvalidInput(
+            f"There is no class {name_or_number!r}; use a number from 0 to "
+            f"{len(self.classes) - 1}, or a name: {names}."
+        )
+
+    def of_class(self, name_or_number: str | int) -> "ClassRule":
         """The rule of a class: those of its cases, joined by OR."""
+        label = self._number(name_or_number)
         places = self.eligible[label].nonzero()[:, 0].tolist()
         return ClassRule(label, self.classes[label], tuple(self.of_case(label, k) for k in places))
 

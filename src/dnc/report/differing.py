@@ -73,7 +73,7 @@ class Difference:
             ("wrong before, right now", f"{len(changes.mended):,}"),
             ("right before, wrong now", f"{len(changes.broken):,}"),
             ("wrong in another way", f"{len(changes.otherwise):,}"),
-            ("the same class by another case", f"{changes.other_case:,}"),
+            ("the same class by another image", f"{changes.other_case:,}"),
             *((f"cases {what}", f"{number:,}") for what, number in self.counts().items()),
         ]
 
@@ -125,6 +125,11 @@ class Difference:
             names=self.names,
             images=len(common_rows(*self.looked)[0]),
             part=self.looked[0].part,
+            natures=[
+                {"name": name, "is_anchored": recognizer.cases.is_anchored}
+                for name, recognizer in zip(self.names, self.recognizers, strict=True)
+                if recognizer.cases is not None
+            ],
             figures=[{"name": name, "value": value} for name, value in self.figures()],
             decisions=[
                 {

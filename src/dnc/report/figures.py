@@ -38,7 +38,7 @@ def figures(subject: Subject) -> list[dict[str, str]]:
     """The most important numbers."""
     evaluation = subject.evaluation
     figures = [
-        {"name": "of images right (top 1)", "value": percent(evaluation.top1)},
+        {"name": "of images right (top 1)", "value": f"{100 * evaluation.top1:.2f} %"},
         {"name": "mean recall of the classes", "value": percent(evaluation.mean_recall)},
         {"name": "calibration error", "value": percent(evaluation.calibration.error)},
         {"name": "images", "value": f"{evaluation.images:,}"},

@@ -88,13 +88,7 @@ def anchored(
         workers: processes that read images.
 
     """
-    if not recognizer.model.is_dnc:
-        raise InvalidModel(
-            "This model ends in a linear layer, which has no sub-centroids to tie to images; "
-            "`dnc train` with model.classifier=dnc makes one that has."
-        )
-    if head_of(recognizer.model).is_anchored:
-        raise InvalidModel("The sub-centroids of this model are tied to images already.")
+    require_free_subcentroids(recognizer)
     shown = _training_images(recognizer, splits, workers)
     if whitening:
         recognizer = with_whitening(recognizer)
@@ -104,6 +98,20 @@ def anchored(
     seen = seen_by(recognizer, splits, workers=workers)
     assert seen is not None
     return with_cases(recognizer, splits, seen[1])
+
+
+def require_free_subcentroids(recognizer: Recognizer) -> None:
+    """Raises unless there are sub-centroids that can be tied to images."""
+    if not recognizer.model.is_dnc:
+        raise InvalidModel(
+            "This model ends in a linear layer, which has no sub-centroids to tie to images; "
+            "`dnc train` with model.classifier=dnc makes one that has."
+        )
+    if head_of(recognizer.model).is_anchored:
+        raise InvalidModel(
+            "The sub-centroids of this model are tied to images already, so there is nothing left "
+            "to do. Other images can be chosen for the model that it was made from."
+        )
 
 
 def _whiten_(model: Classifier, shown: ShownImages) -> None:

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dnc.centroids import SubCentroidHead, normalised, similarity_to_own_class
-from dnc.data import DataSplits, Images
+from dnc.data import DataSplits, Images, Preprocessing
+from dnc.data.preparation import seen_part
 from dnc.errors import InvalidCheckpoint, UnreadableImage
 from dnc.explanation.anchors import anchors
 from dnc.explanation.cases import Case, CaseBase, sha256_of, shown_name, thumbnail
@@ -62,7 +63,7 @@ def case_base(recognizer: Recognizer, images: Images, features: Features, kind: 
                 of_these_right=int(counts.of_these_right[c, k]),
                 decides=int(counts.decides[c, k]),
                 rightly=int(counts.rightly[c, k]),
-                thumbnail=_thumbnail(images, place),
+                thumbnail=_thumbnail(images, place, recognizer.preprocessing),
             )
         )
     root = shown_name(str(images.root.absolute()))
@@ -134,10 +135,13 @@ def write_case_table(recognizer: Recognizer, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow(["case", "file", *columns])
+        table.writerow(["case", "class", "file", *columns])
         for case in recognizer.cases.cases:
             name = recognizer.case_name(case.label, case.subcentroid)
-            table.writerow([name, case.file, *(getattr(case, column) for column in columns)])
+            of_class = recognizer.classes[case.label]
+            table.writerow(
+                [name, of_class, case.file, *(getattr(case, column) for column in columns)]
+            )
 
 
 def _sha256(images: Images, position: int) -> str | None:
@@ -147,8 +151,10 @@ def _sha256(images: Images, position: int) -> str | None:
         return None
 
 
-def _thumbnail(images: Images, position: int) -> str | None:
+def _thumbnail(images: Images, position: int, preprocessing: Preprocessing) -> str | None:
+    """A small picture of what the network sees of an image."""
     try:
-        return thumbnail(images.read(position, shorter_side=128))
+        image = images.read(position, shorter_side=preprocessing.resize)
+        return thumbnail(seen_part(image, preprocessing))
     except UnreadableImage:
         return None

@@ -53,16 +53,29 @@ def evaluation_sets(
 
 
 def part_to_evaluate(
-    splits: DataSplits, where: object, *, wanted: str | None = None
+    splits: DataSplits,
+    where: object,
+    *,
+    wanted: str | None = None,
+    recognizer: Recognizer | None = None,
 ) -> tuple[str, Images]:
     """The wanted part; or the test images if there are any, else the validation images, else all.
 
-    `where` the images are is for the error.
+    Args:
+        splits: the data set.
+        where: the images are, for the error.
+        wanted: train, validation or test.
+        recognizer: the model; images that are in no part are `train` if it was trained on them,
+            and else `given`.
+
     """
     parts = {name: images for name, images in splits.parts().items() if len(images)}
     for name in (wanted,) if wanted else ("test", "validation", "train"):
         if name in parts:
-            return name, parts[name]
+            images = parts[name]
+            if recognizer is not None and list(parts) == ["train"]:
+                name = name if was_trained_on(recognizer, images) else "given"
+            return name, images
     missing = f"{wanted} images" if wanted else "images"
     raise InvalidData(f"{where} ({splits.kind}) has no {missing} to evaluate on.")
 
