@@ -1,7 +1,6 @@
 """Runs whose sub-centroids are tied to training images at the end."""
 
 import copy
-import csv
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from torch.nn.functional import cross_entropy
 
 import dnc
-from dnc.centroids import normalised
+from dnc.centroids import class_scores, normalised, similarities
 from dnc.data import open_data
 from dnc.errors import InvalidModel, InvalidRecipe
 from dnc.explanation.anchors import Candidates
@@ -34,16 +34,16 @@ SETTINGS = [
     *("training.epochs=4", "training.batch_size=32", "training.accelerator=cpu"),
     *("data.train_per_class=20", "data.size=8", "augment.padding=1", "augment.mixup=0.2"),
     *("optimizer.ema=0.9", "head.memory_batches=3", "head.anchored_share=0.5"),
+    "head.anchor_choice=together",
     "head.settle=true",  # what is tied to an image is not put on a mean
 ]
-WHITENED = [*SETTINGS, "head.anchor_choice=together", "head.anchor_whitening=true"]
 QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    train(Recipe.read("digits").with_settings(WHITENED), folder, console=QUIET)
+    train(Recipe.read("digits").with_settings(SETTINGS), folder, console=QUIET)
     return folder
 
 
@@ -73,7 +73,7 @@ def test_subcentroids_end_as_the_features_of_their_images(whole_run):
 
 def test_a_run_killed_in_its_anchored_part_and_resumed_ends_in_the_same_bits(tmp_path, whole_run):
     folder = tmp_path / "killed"
-    killed_run(folder, WHITENED, epoch=3)
+    killed_run(folder, SETTINGS, epoch=3)
     train(Recipe.read(folder / "recipe.yaml"), folder, console=QUIET, resume=True)
     for file in ("checkpoints/last/training.safetensors", "model/model.safetensors"):
         one, other = (read_tensors(run / file) for run in (whole_run, folder))
@@ -90,22 +90,6 @@ def test_only_an_anchored_epoch_is_kept(tmp_path):
     assert_anchored(tmp_path / "run")
     best = read_tensors(tmp_path / "run" / "checkpoints/best/model.safetensors")
     assert (best["head.ties.ids"] >= 0).any()
-
-
-def test_features_are_whitened_when_subcentroids_are_tied_and_not_before(tmp_path, whole_run):
-    train(Recipe.read("digits").with_settings(SETTINGS), tmp_path / "run", console=QUIET)
-    losses = []
-    for run in (whole_run, tmp_path / "run"):
-        rows = csv.DictReader((run / "metrics.csv").read_text().splitlines())
-        losses.append([float(row["train_loss"]) for row in rows])
-    assert losses[0][:2] == pytest.approx(losses[1][:2], rel=1e-4)
-    assert losses[0][2] != pytest.approx(losses[1][2], rel=1e-2)
-    recognizer = dnc.load(whole_run)
-    assert recognizer.network.centring == "whitened"
-    matrix = recognizer.model.centring.matrix
-    assert not torch.allclose(matrix, torch.eye(len(matrix)), atol=0.1)
-    plain = dnc.load(tmp_path / "run")
-    assert plain.network.centring == "none"
 
 
 def test_without_images_to_validate_on_the_last_epoch_is_anchored_too(tmp_path):
@@ -125,7 +109,7 @@ def test_two_processes_tie_to_the_images_of_one(tmp_path):
         tmp_path,
         [
             *("head.anchored_share=0.4", "head.anchor_choice=together"),
-            *("head.only_correct=false", "head.anchor_whitening=true"),
+            *("head.only_correct=false",),
         ],
     )
     for run in runs:
@@ -146,6 +130,17 @@ def test_whitening_is_by_what_the_network_sees_in_the_training_images(tmp_path):
     torch.testing.assert_close(whitened.model.centring.matrix, layer.matrix)
     torch.testing.assert_close(whitened.model.centring.mean, layer.mean)
     x = normalised(layer(seen.rows))
+    # No other temperature is better for the images that are no cases.
+    others = ~torch.isin(seen.ids, whitened.model.head.ties.ids)
+    cosines = class_scores(
+        similarities(x[others], whitened.model.head.centroids), whitened.model.head.occupied
+    )
+    found = whitened.model.head.temperature
+    losses = [
+        float(cross_entropy(cosines.double() / temperature, seen.labels[others]))
+        for temperature in (found, 0.97 * found, 1.03 * found, 0.07)
+    ]
+    assert min(losses) == losses[0]
     for c, k in whitened.model.head.occupied.nonzero().tolist():
         row = int((seen.ids == int(whitened.model.head.ties.ids[c, k])).nonzero())
         torch.testing.assert_close(whitened.model.head.centroids[c, k], x[row], rtol=0, atol=1e-5)
@@ -178,7 +173,6 @@ def test_images_are_the_nearest_or_are_chosen_together_by_all_training_images(tm
     ("settings", "told"),
     [
         (["head.anchored_share=0.1", "training.epochs=1"], "at least"),
-        (["head.anchor_whitening=true", "model.centring=standard"], "none or whitened"),
         (["head.anchored_share=1"], "anchored_share"),
         (
             [

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from dnc.models import HeadSettings
 from dnc.training.features import Features
-from dnc.training.left_out import FOLDS, _best, _folds, fitted_choice
+from dnc.training.left_out import FOLDS, _folds, fitted_choice, fitted_temperature
 
 
 def features(classes: int, of_each: int, *, noise: float, seed: int = 0) -> Features:
@@ -23,7 +23,7 @@ def test_the_temperature_that_labels_were_drawn_with_is_found(temperature):
     cosines = 2 * torch.rand(20_000, 5, generator=generator) - 1
     chances = (cosines / temperature).softmax(dim=1)
     labels = torch.multinomial(chances, 1, generator=generator)[:, 0]
-    found = _best(cosines, labels)
+    found = fitted_temperature(cosines, labels)
     assert found == pytest.approx(temperature, rel=0.05)
     grid = torch.linspace(0.5 * temperature, 2 * temperature, 400)
     losses = torch.stack([cross_entropy(cosines / t, labels) for t in grid])

@@ -30,7 +30,7 @@ VALUES = {
     "model.pretrained": ("weights.safetensors", "weights.safetensors"),
     "model.start_from": ("runs/earlier", "runs/earlier"),
     "model.projection": ("640", 640),
-    "model.centring": ("whitened", "whitened"),
+    "model.centring": ("standard", "standard"),
     "model.drop_path": ("0.2", 0.2),
     "model.fixed_norms": ("true", True),
     "head.subcentroids": ("[1, 2, 3]", (1, 2, 3)),
@@ -48,7 +48,6 @@ VALUES = {
     "head.settle": ("true", True),
     "head.anchored_share": ("0.1", 0.1),
     "head.anchor_choice": ("together", "together"),
-    "head.anchor_whitening": ("true", True),
     "head.start_epoch": ("2", 2),
     "head.training_scores": ("nearest", "nearest"),
     "augment.crop": ("padded", "padded"),
@@ -91,7 +90,7 @@ VALUES = {
     "training.tensorboard": ("true", True),
 }
 # What makes sense only beside another field.
-NEEDED = {"head.start_epoch": ["head.start=data"], "model.centring": ["head.start=data"]}
+NEEDED = {"head.start_epoch": ["head.start=data"]}
 
 
 def value_at(recipe, name):

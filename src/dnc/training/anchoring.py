@@ -1,16 +1,21 @@
 """Sub-centroids that are training images: in the last part of a run, or of a finished model."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import nn
 
+from dnc.centroids import SubCentroidHead
 from dnc.data import DataSplits
 from dnc.errors import InvalidModel
-from dnc.models import Classifier
+from dnc.models import Whitening
 from dnc.recognition import Recognizer
-from dnc.training.building import with_whitening
 from dnc.training.casebase import with_cases
 from dnc.training.checkpoint import MODEL, save
+from dnc.training.features import Features
+from dnc.training.left_out import fitted_temperature
 from dnc.training.recipe import Recipe
 from dnc.training.results import seen_by
 from dnc.training.sections import AnchorChoice
@@ -37,9 +42,6 @@ class Anchoring(Callback):
         if trainer.current_epoch == self.recipe.first_anchored_epoch:
             recognizer: Recognizer = pl_module.recognizer  # type: ignore[assignment]
             shown = _training_images(recognizer, self.splits, self.recipe.data.workers)
-            if self.recipe.whitens_when_anchored:
-                _whiten_(recognizer.model, shown)
-                pl_module.copy_centring_to_average()  # type: ignore[operator]
             tie_(recognizer.model, shown, choice=self.recipe.head.anchor_choice)
             refresh_(recognizer.model, shown)
 
@@ -84,19 +86,22 @@ def anchored(
         recognizer: a model of sub-centroids.
         splits: the data that it was made from.
         choice: which images.
-        whitening: whiten the features before.
+        whitening: whiten the features before, by the spread of the training images inside their
+            classes, and fit the temperature of the probabilities to them.
         workers: processes that read images.
 
     """
     require_free_subcentroids(recognizer)
     shown = _training_images(recognizer, splits, workers)
     if whitening:
-        recognizer = with_whitening(recognizer)
-        _whiten_(recognizer.model, shown)
+        recognizer = _whitened(recognizer, shown)
     tie_(recognizer.model, shown, choice=choice)
     follow_images_(recognizer.model, shown)
     seen = seen_by(recognizer, splits, workers=workers)
     assert seen is not None
+    if whitening:  # cosines of whitened features are lower
+        head = head_of(recognizer.model)
+        head.temperature = _temperature(head, seen[1])
     return with_cases(recognizer, splits, seen[1])
 
 
@@ -114,9 +119,28 @@ def require_free_subcentroids(recognizer: Recognizer) -> None:
         )
 
 
-def _whiten_(model: Classifier, shown: ShownImages) -> None:
-    """Whitens the features by what the network sees now; sub-centroids are found anew in them."""
+def _whitened(recognizer: Recognizer, shown: ShownImages) -> Recognizer:
+    """The same model with whitened features; its sub-centroids are found anew in them."""
+    model, network = recognizer.model, recognizer.network
+    if not isinstance(model.centring, Whitening | nn.Identity):
+        raise InvalidModel(
+            "The features of this model are centred by batch statistics and cannot be whitened "
+            "besides; do without whitening."
+        )
+    model.centring = Whitening(model.dim).to(recognizer.device)
     start_from_images_(model, shown.images, shown.preprocessing, workers=shown.workers)
+    return replace(recognizer, network=network and replace(network, centring="whitened"))
+
+
+@torch.no_grad()
+def _temperature(head: SubCentroidHead, features: Features) -> float:
+    """The temperature that suits training images best, without those that are cases."""
+    others = ~torch.isin(features.ids, head.ties.ids.cpu())
+    if not others.any():
+        return head.temperature
+    device = head.centroids.device
+    scores = head.eval()(features.rows[others].to(device)).cpu() * head.temperature
+    return fitted_temperature(scores, features.labels[others])
 
 
 def _training_images(

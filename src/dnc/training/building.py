@@ -4,11 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from dnc.data import DataSplits, Images, Preprocessing
 from dnc.errors import InvalidModel, InvalidRecipe
-from dnc.models import Classifier, NetworkInfo, Whitening, backbone, classifier
+from dnc.models import Classifier, NetworkInfo, backbone, classifier
 from dnc.recognition import Network, Recognizer
 from dnc.training.checkpoint import load
 from dnc.training.recipe import Recipe
@@ -22,24 +21,8 @@ def new_recognizer(recipe: Recipe, splits: DataSplits) -> Recognizer:
     """
     assert splits.train is not None
     if recipe.model.start_from is None:
-        made = _fresh(recipe, splits.train, notes=_notes(recipe, splits))
-    else:
-        made = _continued(recipe, load(recipe.model.start_from), splits)
-    return with_whitening(made) if recipe.whitens_when_anchored else made
-
-
-def with_whitening(recognizer: Recognizer) -> Recognizer:
-    """The same recognizer with features that can be whitened; until then nothing is different."""
-    model, network = recognizer.model, recognizer.network
-    if isinstance(model.centring, Whitening):
-        return recognizer
-    if not isinstance(model.centring, nn.Identity):
-        raise InvalidModel(
-            "The features of this model are centred by batch statistics and cannot be whitened "
-            "besides; do without whitening."
-        )
-    model.centring = Whitening(model.dim).to(recognizer.device)
-    return replace(recognizer, network=network and replace(network, centring="whitened"))
+        return _fresh(recipe, splits.train, notes=_notes(recipe, splits))
+    return _continued(recipe, load(recipe.model.start_from), splits)
 
 
 def resumed_recognizer(recipe: Recipe, last: Path) -> Recognizer:

@@ -57,7 +57,7 @@ def fitted_choice(
     cosines, labels = _left_out(_some(features), classes, settings, centring, numbers)
     if not len(labels):
         return Choice(numbers[0], settings.temperature, {})
-    temperatures = {number: _best(cosines[number], labels) for number in numbers}
+    temperatures = {number: fitted_temperature(cosines[number], labels) for number in numbers}
     losses = {
         number: float(cross_entropy(cosines[number].double() / temperature, labels))
         for number, temperature in temperatures.items()
@@ -97,7 +97,9 @@ def _left_out(
     return found, torch.cat(labels)
 
 
-def _best(cosines: Float[Tensor, "n c"], labels: Int[Tensor, " n"]) -> float:
+def fitted_temperature(cosines: Float[Tensor, "n c"], labels: Int[Tensor, " n"]) -> float:
+    """The temperature with the least cross-entropy."""
+
     def loss(logarithm: float) -> float:
         return float(cross_entropy(cosines.double() / math.exp(logarithm), labels))
 

@@ -77,20 +77,6 @@ class Recipe(Section):
             )
         return self
 
-    @model_validator(mode="after")
-    def _features_are_centred_in_one_way(self) -> Self:
-        if self.head.anchor_whitening and self.model.centring == "standard":
-            raise ValueError(
-                "head.anchor_whitening whitens the features and model.centring is standard; set "
-                "model.centring to none or whitened"
-            )
-        return self
-
-    @property
-    def whitens_when_anchored(self) -> bool:
-        """Whether the features are whitened when sub-centroids are tied to images."""
-        return self.head.anchor_whitening and self.first_anchored_epoch is not None
-
     @property
     def first_anchored_epoch(self) -> int | None:
         """Before which epoch, counted from 0, sub-centroids are tied to images; None for never."""

@@ -153,12 +153,6 @@ class Head(Section):
         description="which training images: the nearest to each sub-centroid; or images near to "
         "it, chosen together by how well they decide the training images",
     )
-    anchor_whitening: bool = Field(
-        False,
-        description="before sub-centroids are tied to images, make the spread of the features "
-        "inside the classes the same in every direction: what is special about one image then "
-        "counts for less",
-    )
     reseed_after: Count | None = Field(
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
@@ -167,7 +161,7 @@ class Head(Section):
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         del values["start_epoch"], values["settle"]
-        del values["anchored_share"], values["anchor_choice"], values["anchor_whitening"]
+        del values["anchored_share"], values["anchor_choice"]
         if self.start == "data":
             values["start"] = "positive"
         if self.momentum == "auto":  # known once the length of the run is
