@@ -135,7 +135,8 @@ def _whitened(recognizer: Recognizer, shown: ShownImages) -> Recognizer:
 @torch.no_grad()
 def _temperature(head: SubCentroidHead, features: Features) -> float:
     """The temperature that suits training images best, without those that are cases."""
-    others = ~torch.isin(features.ids, head.ties.ids.cpu())
+    has_case = head.occupied.any(dim=1).cpu()[features.labels]
+    others = has_case & ~torch.isin(features.ids, head.ties.ids.cpu())
     if not others.any():
         return head.temperature
     device = head.centroids.device
