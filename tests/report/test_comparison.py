@@ -133,3 +133,20 @@ def test_a_case_that_is_still_the_same_image_has_stayed_whatever_it_stands_for_n
     assert found.counts()["stayed"] == 6
     assert all(pair.before == pair.after for pair in found.pairs)
     assert min(pair.shared for pair in found.pairs) < 0.5
+
+
+def test_cases_of_a_class_without_images_here_have_neither_come_nor_gone(world):
+    images, features, recognizer = world
+    some = (features.labels != 2).nonzero()[:, 0]
+    fewer = replace(
+        features, rows=features.rows[some], labels=features.labels[some], ids=features.ids[some]
+    )
+    elsewhere = [
+        replace(case, sha256=f"{number:064}", file=f"{number}.png")
+        for number, case in enumerate(recognizer.cases.cases)
+    ]
+    other = replace(recognizer, cases=replace(recognizer.cases, cases=tuple(elsewhere)))
+    looked = tuple(made_looked(one, "test", images, fewer) for one in (recognizer, other))
+    found = Difference(("before", "after"), (recognizer, other), looked)
+    assert found.counts() == {"moved": 6, "came": 0, "went": 0, "stayed": 0}
+    assert "share 0 %" not in found.html()

@@ -94,7 +94,9 @@ def paired_cases(
         chosen = linear_sum_assignment(shared + 2 * same, maximize=True)
         left, right = set(olds), set(news)
         for i, j in zip(*chosen, strict=True):
-            if same[i, j] or shared[i, j] >= LEAST_SHARED:
+            # Where neither stands for any of these images, nothing says that they are two.
+            is_unseen = not (before[olds[i]] or after[news[j]])
+            if same[i, j] or shared[i, j] >= LEAST_SHARED or is_unseen:
                 pairs.append(CasePair(olds[i], news[j], float(shared[i, j]), bool(same[i, j])))
                 left.discard(olds[i])
                 right.discard(news[j])

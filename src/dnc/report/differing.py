@@ -196,7 +196,7 @@ class Difference:
                     "class_name": self.recognizers[0].classes[
                         (pair.before or pair.after or (0, 0))[0]
                     ],
-                    "shared": pair.shared if pair.before and pair.after else None,
+                    "shared": pair.shared or None,
                     "sides": [
                         self._side(which, place, when)
                         for which, (place, when) in enumerate(
