@@ -5,6 +5,7 @@ from dnc.centroids.decision import Decision, decide
 from dnc.centroids.fidelity import Fidelity
 from dnc.centroids.head import SubCentroidHead
 from dnc.centroids.health import Health
+from dnc.centroids.interpolation import PixelDecision, Sampling, largest_between, mixed
 from dnc.centroids.memory import Memory
 from dnc.centroids.processes import exempt_from_broadcast
 from dnc.centroids.similarity import (
@@ -30,6 +31,8 @@ __all__ = [
     "Fidelity",
     "Health",
     "Memory",
+    "PixelDecision",
+    "Sampling",
     "Scores",
     "Start",
     "SubCentroidHead",
@@ -38,6 +41,8 @@ __all__ = [
     "decide",
     "exempt_from_broadcast",
     "kmeans",
+    "largest_between",
+    "mixed",
     "momentum_at",
     "normalised",
     "orthogonal_directions",

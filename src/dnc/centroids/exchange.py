@@ -8,7 +8,7 @@ not send.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Shaped, UInt8
@@ -73,7 +73,7 @@ def rows_of_own_share(
         return rows
     share = world.share(classes)
     mine = rows.where((rows.labels >= share.start) & (rows.labels < share.stop))
-    return Rows(mine.features, mine.labels - share.start, mine.ids)
+    return replace(mine, labels=mine.labels - share.start)
 
 
 def rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
@@ -100,7 +100,7 @@ def rows_of_all(own: Callable[[], Rows], device: torch.device) -> Rows:
         )
     if not any(counts):
         return rows
-    tensors = (rows.features, rows.labels, rows.ids)
+    tensors = list(vars(rows).values())
     received = from_all(_packed(tensors, max(counts)))
     whole = torch.cat([part[:count] for part, count in zip(received, counts, strict=True)])
     return Rows(*_unpacked(whole, tensors))

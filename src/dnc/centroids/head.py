@@ -14,10 +14,12 @@ from dnc.centroids.assignment import Assign, sinkhorn
 from dnc.centroids.clustering import Rule, SubCentroids, cluster_batch_, cluster_memory_, reseed_
 from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.health import Health
+from dnc.centroids.interpolation import PixelDecision, Sampling, nearest_cases_between
+from dnc.centroids.lot import at_most_of_each_class
 from dnc.centroids.memory import Memory
 from dnc.centroids.similarity import (
     Scores,
-    class_scores,
+    nearest_scores,
     normalised,
     similarities,
     soft_class_scores,
@@ -77,9 +79,12 @@ class SubCentroidHead(nn.Module):
         only_correct: absorb only rows that are classified correctly; of a class that has absorbed
             nothing yet, all. (The paper's pseudo-code leaves the others out of the means; here
             they take no part in the clustering either.)
+        rows_per_class: most rows of a class that a batch brings to the clustering; of more, as in
+            batches of pixels, these are drawn by lot. None takes all.
         reseed_after: put a sub-centroid on the row that its class covers worst once it was left
             without rows in this many clusterings of its class in succession; None never does.
         ignore_index: label of rows to leave out.
+        seed: of the lots.
         generator: source of the random start.
 
     Attributes:
@@ -119,8 +124,10 @@ class SubCentroidHead(nn.Module):
         start: Start = positive_directions,
         assign: Assign = sinkhorn,
         only_correct: bool = True,
+        rows_per_class: int | None = None,
         reseed_after: int | None = None,
         ignore_index: int = -100,
+        seed: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -132,7 +139,13 @@ class SubCentroidHead(nn.Module):
             ("epsilon", epsilon, epsilon > 0, "above 0"),
             ("iterations", iterations, iterations >= 1, "at least 1"),
             ("temperature", temperature, temperature > 0, "above 0"),
-            ("reseed_after", reseed_after, reseed_after is None or reseed_after >= 1, "1 or more"),
+            *(
+                (name, number, number is None or number >= 1, "1 or more")
+                for name, number in (
+                    ("rows_per_class", rows_per_class),
+                    ("reseed_after", reseed_after),
+                )
+            ),
         )
         numbers = torch.tensor(numbers_per_class(subcentroids, classes))
         k = int(numbers.max())
@@ -147,8 +160,10 @@ class SubCentroidHead(nn.Module):
         self.training_scores = training_scores
         self.assign = assign
         self.only_correct = only_correct
+        self.rows_per_class = rows_per_class
         self.reseed_after = reseed_after
         self.ignore_index = ignore_index
+        self.seed = seed
 
         self.register_buffer("centroids", start(classes, k, dim, generator=generator))
         self.register_buffer("valid", torch.arange(k) < numbers[:, None])
@@ -170,21 +185,19 @@ class SubCentroidHead(nn.Module):
         eligible = self.occupied
         if self.training:
             eligible = torch.where(self.ties.exist, self.occupied, self.valid)
-        scored = self.training_scores if self.training else class_scores
         with self._full_precision():
             x = normalised(rows.reshape(-1, self.dim)) / self.temperature
-            scores = scored(similarities(x, self.centroids), eligible)
+            if self.training:
+                scores = self.training_scores(similarities(x, self.centroids), eligible)
+            else:
+                scores = nearest_scores(x, self.centroids, eligible)
         scores = scores.reshape(*rows.shape[:-1], self.classes)
         return scores.movedim(-1, 1) if is_map(features, self.dim) else scores
 
     @torch.no_grad()
     def decide(self, features: Tensor) -> Decision:
         """The nearest case of each row among the occupied sub-centroids, and its rival (Eq. 5)."""
-        if not self.occupied.any():
-            raise NothingAbsorbed(
-                "No row was absorbed yet, so there is no case to decide by. Call absorb() with "
-                "training features first, or load a trained state."
-            )
+        self._require_cases()
         features = channels_last(features, self.dim)
         rows = features.reshape(-1, self.dim)
         require_finite(rows)
@@ -194,6 +207,17 @@ class SubCentroidHead(nn.Module):
         return Decision(
             **{name: of_rows.reshape(shape) for name, of_rows in vars(decision).items()}
         )
+
+    @torch.no_grad()
+    def decide_between(
+        self, features: Float[Tensor, "d y x"], rows: Sampling, columns: Sampling
+    ) -> PixelDecision:
+        """The nearest case of each pixel of an image, by the features of a map of it (Eq. 5)."""
+        self._require_cases()
+        require_finite(features.flatten(1).mT)
+        with self._full_precision():
+            x = normalised(features.movedim(0, -1))
+            return nearest_cases_between(x, self.centroids, self.occupied, rows, columns)
 
     @torch.no_grad()
     def absorb(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> None:
@@ -209,10 +233,12 @@ class SubCentroidHead(nn.Module):
 
         """
         with self._full_precision():
-            absorbed = self._all_rows if self.is_anchored else self.absorbable
+            absorbed = self._all_rows if self.is_anchored else self._some_absorbable
             rows = self._rows_of_own_share(lambda: absorbed(features, labels, ids))
             if rows is None:
                 return
+            if not self.is_anchored:
+                rows = self._drawn(rows)  # what several processes have drawn may be too many
             self.divide()
             self.steps += 1
             with self._own_share() as own:
@@ -329,9 +355,9 @@ class SubCentroidHead(nn.Module):
         """
         rows = self.labelled_rows(features, labels, ids)
         if self.only_correct:
-            nearest = nearest_cases(normalised(rows.features), self.centroids, self.valid)
+            scores = nearest_scores(normalised(rows.features), self.centroids, self.valid)
             begun = self.occupied.any(dim=1)  # or a class that is never right would never begin
-            rows = rows.where((nearest.label == rows.labels) | ~begun[rows.labels])
+            rows = rows.where((scores.argmax(dim=1) == rows.labels) | ~begun[rows.labels])
         return self._normalised(rows)
 
     @torch.no_grad()
@@ -362,6 +388,13 @@ class SubCentroidHead(nn.Module):
         """Cosines in half precision would be off by more than the margins of close decisions."""
         return torch.autocast(self.centroids.device.type, enabled=False)
 
+    def _require_cases(self) -> None:
+        if not self.occupied.any():
+            raise NothingAbsorbed(
+                "No row was absorbed yet, so there is no case to decide by. Call absorb() with "
+                "training features first, or load a trained state."
+            )
+
     def _require_free(self) -> None:
         if self.is_anchored:
             raise InvalidSetting(
@@ -372,6 +405,17 @@ class SubCentroidHead(nn.Module):
     def _all_rows(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
         """Checked and normalised rows, right or wrong."""
         return self._normalised(self.labelled_rows(features, labels, ids))
+
+    def _some_absorbable(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> Rows:
+        return self._drawn(self.absorbable(features, labels, ids))
+
+    def _drawn(self, rows: Rows) -> Rows:
+        """Of very many rows of a class some."""
+        if self.rows_per_class is None:
+            return rows
+        return at_most_of_each_class(
+            rows, self.rows_per_class, seed=self.seed, step=int(self.steps)
+        )
 
     def _normalised(self, rows: Rows) -> Rows:
         return replace(rows, features=normalised(rows.features).to(self.centroids.dtype))

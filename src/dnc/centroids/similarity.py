@@ -56,6 +56,15 @@ def class_scores(
     return similarity.masked_fill(~eligible, -torch.inf).amax(dim=2)
 
 
+def nearest_scores(
+    x: Float[Tensor, "n d"], p: Float[Tensor, "c k d"], eligible: Bool[Tensor, "c k"]
+) -> Float[Tensor, "n c"]:
+    """`class_scores` of rows, in blocks: no (n c k) tensor of many rows is made."""
+    # A graph that is compiled or exported has one block: it cannot know how many there will be.
+    blocks = (x,) if torch.compiler.is_compiling() else query_blocks(x, p)
+    return torch.cat([class_scores(similarities(block, p), eligible) for block in blocks])
+
+
 def soft_class_scores(
     similarity: Float[Tensor, "n c k"], eligible: Bool[Tensor, "c k"]
 ) -> Float[Tensor, "n c"]:

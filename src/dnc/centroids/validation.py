@@ -13,15 +13,23 @@ from dnc.errors import InvalidFeatures, InvalidLabels, InvalidSetting, NonFinite
 
 @dataclass(frozen=True)
 class Rows:
-    """Labelled rows, whatever shape the features had."""
+    """Labelled rows, whatever shape the features had.
+
+    Attributes:
+        features: of each row.
+        labels: its class.
+        ids: its image, -1 if none was given.
+        positions: where in its image it is, counted along rows; 0 if it is the whole of it.
+    """
 
     features: Float[Tensor, "n d"]
     labels: Int[Tensor, " n"]
     ids: Int[Tensor, " n"]
+    positions: Int[Tensor, " n"]
 
     def where(self, chosen: Bool[Tensor, " n"]) -> "Rows":
         """Some of the rows."""
-        return Rows(self.features[chosen], self.labels[chosen], self.ids[chosen])
+        return Rows(*(of_all[chosen] for of_all in vars(self).values()))
 
 
 def is_map(features: Tensor, dim: int) -> bool:
@@ -79,7 +87,9 @@ def labelled_rows(
             f"Ids have shape {tuple(images.shape)}; expected {tuple(shape)}, or ({shape[0]},) for "
             "one id an image."
         )
-    rows = Rows(last.reshape(-1, dim), numbers.flatten(), images.flatten())
+    inside = shape[1:].numel() if ids is not None else shape.numel()
+    positions = torch.arange(shape.numel(), device=numbers.device) % max(inside, 1)
+    rows = Rows(last.reshape(-1, dim), numbers.flatten(), images.flatten(), positions)
     counted = rows.labels != ignore_index
     if not counted.all():
         rows = rows.where(counted)

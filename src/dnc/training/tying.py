@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -118,7 +119,8 @@ def _judging_rows(
     wanted = np.concatenate([judges, candidates.ids.numpy().ravel()])
     found = shown.only(wanted).features(model, divided=True)
     device = head_of(model).centroids.device
-    own = Rows(*(part.to(device) for part in (normalised(found.rows), found.labels, found.ids)))
+    parts = (normalised(found.rows), found.labels, found.ids, torch.zeros_like(found.ids))
+    own = Rows(*(part.to(device) for part in parts))
     rows = rows_of_all(lambda: own, device)
     return rows.features.cpu(), rows.labels.cpu(), rows.ids.cpu()
 
