@@ -76,12 +76,12 @@ def without(model: nn.Module, names: list[str]) -> nn.Module:
     The given model stays as it is. Only the modules on the way to the layers are new, all others,
     and every parameter, are shared by the two.
     """
-    top = _twin(model)
+    top = twin(model)
     for name in names:
         module = top
         *path, last = name.split(".")
         for step in path:
-            child = _twin(module.get_submodule(step))
+            child = twin(module.get_submodule(step))
             module._modules[step] = child
             module = child
         module._modules[last] = nn.Identity().train(model.get_submodule(name).training)
@@ -142,10 +142,11 @@ def _classifiers_of_timm(model: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
     return layers
 
 
-def _twin(module: nn.Module) -> nn.Module:
-    twin = copy.copy(module)
-    twin._modules = dict(module._modules)
-    return twin
+def twin(module: nn.Module) -> nn.Module:
+    """A module of its own with the same children, of which some can then be replaced."""
+    made = copy.copy(module)
+    made._modules = dict(module._modules)
+    return made
 
 
 def _candidates(model: nn.Module) -> str:

@@ -92,6 +92,8 @@ def backbone(
     pretrained: bool | str | Path = False,
     drop_path: float = 0.0,
     image_size: int | None = None,
+    output_stride: int | None = None,
+    any_size: bool = False,
 ) -> tuple[nn.Module, NetworkInfo]:
     """A network from images to features, without its last layer, and what it is.
 
@@ -101,14 +103,26 @@ def backbone(
             safetensors or torch, whose last layer is left out.
         drop_path: share of residual branches that are left out in training (stochastic depth).
         image_size: height and width of the images, if not those the network was made for.
+        output_stride: pixels between two positions of the last map of features, 8, 16 or 32: the
+            last convolutions are dilated instead of taking steps. None leaves them as they are.
+        any_size: take images of other sizes too, where a network would insist on one.
 
     """
     require_known(name)
+    if output_stride not in (None, 8, 16, 32):
+        raise InvalidSetting(f"output_stride is {output_stride}; use 8, 16 or 32.")
     if not 0 <= drop_path < 1:
         raise InvalidSetting(f"drop_path is {drop_path}; use a share from 0 to below 1.")
     if image_size is not None and image_size < 1:
         raise InvalidSetting(f"image_size is {image_size}; use a number of pixels, at least 1.")
-    network = _network(name, hub=pretrained is True, drop_path=drop_path, image_size=image_size)
+    network = _network(
+        name,
+        hub=pretrained is True,
+        drop_path=drop_path,
+        image_size=image_size,
+        output_stride=output_stride,
+        any_size=any_size,
+    )
     layers = {} if name in SMALL else last_layers(network)
     dim = _dim(network, layers)
     left_out: list[str] = []
@@ -206,8 +220,21 @@ def require_known(name: str) -> None:
     )
 
 
-def _network(name: str, *, hub: bool, drop_path: float, image_size: int | None) -> nn.Module:
+def _network(
+    name: str,
+    *,
+    hub: bool,
+    drop_path: float,
+    image_size: int | None,
+    output_stride: int | None,
+    any_size: bool,
+) -> nn.Module:
     """The network with its last layer."""
+    if name in FOR_SMALL_IMAGES and any_size:
+        raise InvalidModel(
+            f"{name} is for images of {CIFAR_IMAGES.size} pixels and not for scenes; use "
+            f"{PACKAGED}, resnet101, swin-b, mobilenet-v2 or a network of timm."
+        )
     if hub and name in FOR_SMALL_IMAGES:
         raise InvalidModel(
             f"There are no published weights for {name}; give a file of weights, or train it."
@@ -223,6 +250,8 @@ def _network(name: str, *, hub: bool, drop_path: float, image_size: int | None) 
         pretrained=hub and name != PACKAGED,
         drop_path=drop_path,
         image_size=image_size,
+        output_stride=output_stride,
+        any_size=any_size,
     )
 
 

@@ -39,21 +39,38 @@ def is_known_to_timm(name: str) -> bool:
 
 
 def network_of_timm(
-    name: str, *, pretrained: bool, drop_path: float, image_size: int | None
+    name: str,
+    *,
+    pretrained: bool,
+    drop_path: float,
+    image_size: int | None,
+    output_stride: int | None = None,
+    any_size: bool = False,
 ) -> nn.Module:
-    """The network of that name, with its last layer."""
+    """The network of that name, with its last layer; arguments as for `backbone`."""
     config = get_pretrained_cfg(name)
     if pretrained and (config is None or not config.has_weights):
         raise InvalidModel(f"timm has no weights for {name}; give a file of weights.")
     # Networks whose weights depend on the size of the image must know it; others take any.
     fixed = config is not None and config.fixed_input_size
-    try:
+
+    def made(**options: bool) -> nn.Module:
         return timm.create_model(
             name,
             pretrained=pretrained,
             drop_path_rate=drop_path or None,
             img_size=image_size if fixed else None,
+            output_stride=output_stride,
+            **options,
         )
+
+    try:
+        if not (fixed and any_size):
+            return made()
+        try:
+            return made(strict_img_size=False)  # what windowed transformers call it
+        except TypeError:
+            return made(dynamic_img_size=True)
     except Exception as error:  # whatever the network, the hub or the connection to it raise
         reason = f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
         if pretrained:
@@ -64,8 +81,9 @@ def network_of_timm(
                 "weights come with the installation."
             ) from error
         raise InvalidModel(
-            f"timm cannot make {name} with drop_path {drop_path} and image_size {image_size} "
-            f"{reason}; leave out what it does not offer, or use another network."
+            f"timm cannot make {name} with drop_path {drop_path}, image_size {image_size}"
+            f"{f' and output_stride {output_stride}' if output_stride else ''} {reason}; leave out "
+            "what it does not offer, or use another network."
         ) from error
 
 
