@@ -19,13 +19,16 @@ ALLOWED = {
     "models": {"centroids", "errors"},
     "estimator": {"centroids", "errors"},
     "recognition": {"centroids", "data", "errors", "explanation", "models"},
+    "scene_recognition": {"data", "errors", "explanation", "models", "recognition"},
     "durations": set(),
     "study": {"data", "errors", "evaluation", "files", "models", "training"},
     "training": {
         *("centroids", "durations", "data", "errors", "estimator", "evaluation", "files", "models"),
-        *("explanation", "recognition", "__version__"),
+        *("explanation", "recognition", "scene_recognition", "__version__"),
     },
-    "evaluation": {"centroids", "data", "errors", "files", "models", "recognition"},
+    "evaluation": {
+        *("centroids", "data", "errors", "files", "models", "recognition", "scene_recognition"),
+    },
     "explanation": {"centroids", "data", "errors", "files", "models", "__version__"},
     "report": {
         *("centroids", "data", "errors", "evaluation", "explanation", "files"),
@@ -37,7 +40,8 @@ ALLOWED = {
     },
     "cli": {
         *("data", "demo", "errors", "evaluation", "explanation", "files", "models"),
-        *("recognition", "report", "durations", "study", "training", "__version__"),
+        *("recognition", "report", "durations", "scene_recognition", "study", "training"),
+        "__version__",
     },
     "__init__": {"centroids", "estimator", "explanation", "models", "recognition", "training"},
 }

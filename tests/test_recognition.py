@@ -245,9 +245,9 @@ def test_a_recognizer_moves_to_its_device(recognizer):
 
 
 def test_classes_are_matched_by_name(recognizer):
-    assert class_map(recognizer, CLASSES) == [0, 1, 2]
-    assert class_map(recognizer, CLASSES[::-1]) == [2, 1, 0]
-    assert class_map(recognizer, CLASSES[1:2]) == [1]
+    assert class_map(recognizer.classes, CLASSES) == [0, 1, 2]
+    assert class_map(recognizer.classes, CLASSES[::-1]) == [2, 1, 0]
+    assert class_map(recognizer.classes, CLASSES[1:2]) == [1]
 
 
 def test_numbered_classes_are_matched_by_number_to_wordnet_ids_alone(recognizer):
@@ -259,9 +259,9 @@ def test_numbered_classes_are_matched_by_number_to_wordnet_ids_alone(recognizer)
         with pytest.raises(InvalidInput, match="does not know"):
             class_map(imagenet, wrong)
     with pytest.raises(InvalidInput, match="does not know"):
-        class_map(recognizer, ["0", "1", "2"])
+        class_map(recognizer.classes, ["0", "1", "2"])
 
 
 def test_unknown_classes_are_told(recognizer):
     with pytest.raises(InvalidInput, match=r"1 classes that the model does not know: cats.*Äpfel"):
-        class_map(recognizer, ["Äpfel", "cats"])
+        class_map(recognizer.classes, ["Äpfel", "cats"])

@@ -102,7 +102,7 @@ class Recognizer:
         An image that cannot be read raises `UnreadableImage`; `predictions` goes on instead.
         """
         made = []
-        for prediction in self.predictions(_several(images), batch_size=batch_size):
+        for prediction in self.predictions(several(images), batch_size=batch_size):
             if prediction.error is not None:
                 raise UnreadableImage(prediction.source, prediction.error)
             made.append(prediction)
@@ -143,7 +143,7 @@ class Recognizer:
                 were when the model was made.
             with_maps: draw similarity maps.
         """
-        given = [self._named(number, image) for number, image in enumerate(_several(images))]
+        given = [self._named(number, image) for number, image in enumerate(several(images))]
         if not given:
             raise InvalidInput("No image came; give one, or several in a list.")
         return Explanation.of(self.explainer(data=data), given, with_maps=with_maps)
@@ -160,13 +160,13 @@ class Recognizer:
 
     def _named(self, number: int, image: ImageLike) -> tuple[str, Image.Image]:
         source = str(image) if isinstance(image, str | Path) else str(number)
-        return source, _picture(image, source)
+        return source, picture_of(image, source)
 
     def _load(self, numbered: tuple[int, ImageLike]) -> tuple[str, Tensor | None, str | None]:
         number, image = numbered
         source = str(image) if isinstance(image, str | Path) else str(number)
         try:
-            picture = _picture(image, source)
+            picture = picture_of(image, source)
             return source, prepared([picture], self.preprocessing), None
         except UnreadableImage as error:
             return source, None, error.reason
@@ -203,7 +203,7 @@ class Recognizer:
         ]
 
 
-def _several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
+def several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
     """One image, a batch of them in a tensor, or several, as several."""
     single = isinstance(images, str | Path | Image.Image) or hasattr(images, "shape")
     if not single and not isinstance(images, Iterable):
@@ -213,7 +213,7 @@ def _several(images: ImageLike | Iterable[ImageLike]) -> Iterable[ImageLike]:
     return list(images) if single else images  # type: ignore[arg-type, return-value]
 
 
-def _picture(image: ImageLike, source: str) -> Image.Image:
+def picture_of(image: ImageLike, source: str) -> Image.Image:
     """The image as 8-bit RGB, the same whether it comes from its file or from Pillow."""
     if isinstance(image, str | Path):
         return read_image(Path(image))
@@ -233,12 +233,12 @@ def _picture(image: ImageLike, source: str) -> Image.Image:
     return image_from_array(image)
 
 
-def class_map(recognizer: Recognizer, classes: Sequence[str]) -> list[int]:
-    """Number in the recognizer of each class of a data set, by name.
+def class_map(known_classes: Sequence[str], classes: Sequence[str]) -> list[int]:
+    """Number in a recognizer, whose classes are known, of each class of a data set, by name.
 
     ImageNetV2 numbers its classes in the order of ImageNet's WordNet ids, and is matched so.
     """
-    known = {name: number for number, name in enumerate(recognizer.classes)}
+    known = {name: number for number, name in enumerate(known_classes)}
     numbered = [str(number) for number in range(len(classes))]
     are_wordnet_ids = all(re.fullmatch(r"n\d{8}", name) for name in known)
     if list(classes) == numbered and len(classes) == len(known) and are_wordnet_ids:
@@ -248,6 +248,6 @@ def class_map(recognizer: Recognizer, classes: Sequence[str]) -> list[int]:
         raise InvalidInput(
             f"The data has {len(unknown)} classes that the model does not know: "
             f"{', '.join(unknown[:5])}{', ...' if len(unknown) > 5 else ''}. It knows "
-            f"{', '.join(recognizer.classes[:5])}{', ...' if len(known) > 5 else ''}."
+            f"{', '.join(known_classes[:5])}{', ...' if len(known) > 5 else ''}."
         )
     return [known[name] for name in classes]

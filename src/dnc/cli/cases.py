@@ -1,7 +1,8 @@
 """`dnc cases`."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,8 +12,9 @@ from rich.table import Table
 from dnc.cli.options import Checkpoint
 
 if TYPE_CHECKING:
+    from dnc.data import Splits
     from dnc.explanation.cases import Case, Verified
-    from dnc.recognition import Recognizer
+    from dnc.scene_recognition import AnyRecognizer
 
 
 def cases(
@@ -34,7 +36,7 @@ def cases(
         str | None, typer.Option(help="The layout of DATA, if it is not recognised by itself.")
     ] = None,
 ) -> None:
-    """List the training images that decide in a model, export them, and check their files.
+    """List the training images (or places in them) that decide, export them, check their files.
 
     Each case has the image behind a sub-centroid, how similar the two were, the training images of
     its class that it stands for and how many of these are right, and the training images of any
@@ -48,9 +50,10 @@ def cases(
 
     - `dnc cases runs/photos -o cases.json --pictures cases/`
     """
-    from dnc.data import open_data
+    from dnc.data import open_data, open_scenes
     from dnc.errors import InvalidInput
     from dnc.explanation.cases import verified
+    from dnc.scene_recognition import SceneRecognizer
     from dnc.training.checkpoint import load
 
     console = Console()
@@ -59,7 +62,10 @@ def cases(
     recognizer = load(checkpoint)
     chosen = _chosen(recognizer, of_class)
     if verify is not None:
-        parts = open_data(verify, kind=kind, validation_share=0.0, check=False).parts()
+        opened: Callable[..., Splits[Any]] = open_data
+        if isinstance(recognizer, SceneRecognizer):
+            opened = open_scenes
+        parts = opened(verify, kind=kind, validation_share=0.0, check=False).parts()
         found = verified(chosen, list(parts.values()))
         _print_verified(console, recognizer, found)
         if found.changed or found.vanished:
@@ -76,7 +82,7 @@ def cases(
         console.print(f"Written: {number} pictures in {pictures}", highlight=False, soft_wrap=True)
 
 
-def _chosen(recognizer: "Recognizer", of_class: str | None) -> "list[Case]":
+def _chosen(recognizer: "AnyRecognizer", of_class: str | None) -> "list[Case]":
     from dnc.errors import InvalidInput
 
     if not recognizer.model.is_dnc:
@@ -99,22 +105,27 @@ def _chosen(recognizer: "Recognizer", of_class: str | None) -> "list[Case]":
     return [case for case in recognizer.cases.cases if case.label == label]
 
 
-def _print_table(console: Console, recognizer: "Recognizer", chosen: "list[Case]") -> None:
+def _print_table(console: Console, recognizer: "AnyRecognizer", chosen: "list[Case]") -> None:
     assert recognizer.cases is not None
+    thing = "place in a training image" if any(case.at for case in chosen) else "training image"
     what = (
-        "each is a training image"
+        f"each is a {thing}"
         if recognizer.cases.is_anchored
-        else "each is a mean; the image is the nearest to it"
+        else f"each is a mean; the {thing} is the nearest to it"
     )
     table = Table(title=f"{len(chosen)} {'case' if len(chosen) == 1 else 'cases'}: {what}")
     table.add_column("case", overflow="fold")
     table.add_column("file", overflow="fold", ratio=1)
+    is_of_scenes = any(case.at is not None for case in chosen)
+    if is_of_scenes:
+        table.add_column("row, column", justify="right")
     for column in ("cosine", "stands for", "right", "decides", "right"):
         table.add_column(column, justify="right", max_width=7)
     for case in chosen:
         table.add_row(
             escape(recognizer.case_name(case.label, case.subcentroid)),
             escape(case.file),
+            *([f"{case.at[0]}, {case.at[1]}" if case.at else ""] if is_of_scenes else []),
             f"{case.similarity:.3f}",
             f"{case.stands_for:,}",
             _share(case.of_these_right, case.stands_for),
@@ -128,7 +139,7 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else ""
 
 
-def _print_verified(console: Console, recognizer: "Recognizer", found: "Verified") -> None:
+def _print_verified(console: Console, recognizer: "AnyRecognizer", found: "Verified") -> None:
     for what, of_these in (("changed", found.changed), ("vanished", found.vanished)):
         for case in of_these:
             name = recognizer.case_name(case.label, case.subcentroid)
@@ -141,7 +152,7 @@ def _print_verified(console: Console, recognizer: "Recognizer", found: "Verified
     )
 
 
-def _export(recognizer: "Recognizer", chosen: "list[Case]", output: Path) -> None:
+def _export(recognizer: "AnyRecognizer", chosen: "list[Case]", output: Path) -> None:
     import json
     from dataclasses import asdict, replace
 
@@ -162,7 +173,7 @@ def _export(recognizer: "Recognizer", chosen: "list[Case]", output: Path) -> Non
         unfinished.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
 
 
-def _write_pictures(recognizer: "Recognizer", chosen: "list[Case]", folder: Path) -> int:
+def _write_pictures(recognizer: "AnyRecognizer", chosen: "list[Case]", folder: Path) -> int:
     """Pictures named by number and what of the class's name can be in the name of a file."""
     import base64
 

@@ -32,11 +32,12 @@ def diff(
     from dnc.report.comparison import require_comparable
     from dnc.report.differing import Difference
     from dnc.report.looking import looked_at
-    from dnc.training.checkpoint import load
+    from dnc.training.checkpoint import load_classifier
     from dnc.training.results import part_to_evaluate, split_of_training
 
     console = Console()
-    one, other = load(before, device=device), load(after, device=device)
+    one = load_classifier(before, device=device)
+    other = load_classifier(after, device=device)
     require_comparable(one, other)
     splits = split_of_training(one, data, kind=kind)
     wanted = None if part == "auto" else part

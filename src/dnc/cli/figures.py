@@ -1,9 +1,60 @@
 """The figures of an evaluation, as the commands print them."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from dnc.evaluation import Evaluation
+from dnc.evaluation import Evaluation, PixelEvaluation
+
+if TYPE_CHECKING:
+    from dnc.training.job import Result
+
+
+def results_table(title: str, results: "Sequence[Result]") -> Table:
+    """A row for each set of images, whatever the task."""
+    images = {one.images: one.evaluation for one in results}
+    of_pixels = {
+        name: found for name, found in images.items() if isinstance(found, PixelEvaluation)
+    }
+    if of_pixels:
+        return pixel_table(title, of_pixels)
+    return evaluation_table(
+        title, {name: found for name, found in images.items() if isinstance(found, Evaluation)}
+    )
+
+
+def pixel_table(title: str, evaluations: dict[str, PixelEvaluation]) -> Table:
+    """A row for each set of scenes."""
+    table = Table(title=title)
+    table.add_column("images")
+    for column in ("number", "mIoU", "mean accuracy", "pixel accuracy"):
+        table.add_column(column, justify="right")
+    for name, evaluation in evaluations.items():
+        shares = (evaluation.miou, evaluation.mean_accuracy, evaluation.pixel_accuracy)
+        table.add_row(name, f"{evaluation.images:,}", *map(_percent, shares))
+    return table
+
+
+def pixel_classes_table(evaluation: PixelEvaluation) -> Table:
+    """A row for each class of scenes."""
+    table = Table()
+    table.add_column("class", overflow="fold")
+    for column in ("pixels", "IoU", "accuracy", "precision"):
+        table.add_column(column, justify="right")
+    for result in evaluation.per_class:
+        share = f"{100 * result.pixels / evaluation.pixels:.2f} %"
+        table.add_row(
+            escape(result.name),
+            share,
+            *(
+                "" if value != value else _percent(value)
+                for value in (result.iou, result.accuracy, result.precision)
+            ),
+        )
+    return table
 
 
 def evaluation_table(title: str, evaluations: dict[str, Evaluation]) -> Table:

@@ -61,7 +61,7 @@ def train(
 
     - `dnc train birds/ --from runs/photos --set training.epochs=10`
     """
-    from dnc.cli.figures import evaluation_table
+    from dnc.cli.figures import results_table
     from dnc.errors import InvalidRecipe
     from dnc.training.recipe import Recipe
     from dnc.training.run import RECIPE
@@ -96,8 +96,7 @@ def train(
     if report is None:
         return
     title = f"{chosen.name}, {chosen.model.classifier}"
-    evaluations = {result.images: result.evaluation for result in report.results}
-    console.print(evaluation_table(title, evaluations))
+    console.print(results_table(title, report.results))
     if report.set_aside:
         console.print(f"{len(report.set_aside)} files were set aside: {folder / 'set-aside.csv'}")
     console.print(f"Model, curves and evaluation: {folder}", highlight=False, soft_wrap=True)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +74,7 @@ class Images:
 
     def subset(self, positions: Sequence[int] | NDArray[np.integer]) -> "Images":
         """The images at these positions, in this order; ids and classes stay what they are."""
-        chosen = np.asarray(positions, dtype=np.int64).reshape(-1)
-        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self)):
-            raise InvalidData(
-                f"Positions from {chosen.min()} to {chosen.max()} came; there are {len(self)} "
-                "images, counted from 0."
-            )
+        chosen = chosen_positions(positions, len(self))
         return replace(
             self,
             names=tuple(self.names[i] for i in chosen),
@@ -120,16 +116,43 @@ class Images:
 
     def _size_in_bytes(self, position: int) -> int:
         path = self.path(position)
-        if path is None:
-            return 0
-        try:
-            return path.stat().st_size
-        except OSError as error:
-            raise UnreadableImage(path, error.strerror or "its size is not known") from error
+        return 0 if path is None else size_in_bytes(path)
+
+
+def chosen_positions(
+    positions: Sequence[int] | NDArray[np.integer], count: int
+) -> NDArray[np.int64]:
+    """Positions as an array; any that are not there raise `InvalidData`."""
+    chosen = np.asarray(positions, dtype=np.int64).reshape(-1)
+    if len(chosen) and not (chosen.min() >= 0 and chosen.max() < count):
+        raise InvalidData(
+            f"Positions from {chosen.min()} to {chosen.max()} came; there are {count} images, "
+            "counted from 0."
+        )
+    return chosen
+
+
+def size_in_bytes(path: Path) -> int:
+    """How large a file is; one that is not there raises `UnreadableImage`."""
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise UnreadableImage(path, error.strerror or "its size is not known") from error
+
+
+class OfClasses(Protocol):
+    """Anything that knows the names of its classes."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+
+
+Part = TypeVar("Part", bound=OfClasses)
 
 
 @dataclass(frozen=True, eq=False)
-class DataSplits:
+class Splits(Generic[Part]):
     """The parts of a data set.
 
     Attributes:
@@ -137,14 +160,14 @@ class DataSplits:
         validation: images to choose by; None if there are none.
         test: images to report on; None if there are none.
         set_aside: files that cannot be used, each with the reason.
-        kind: one of `KINDS`.
+        kind: one of `KINDS`, or of `SCENE_KINDS`.
         listing: the name that each id leads to, files that were set aside included.
 
     """
 
-    train: Images | None
-    validation: Images | None
-    test: Images | None
+    train: Part | None
+    validation: Part | None
+    test: Part | None
     set_aside: tuple[BadFile, ...]
     kind: str
     listing: tuple[str, ...]
@@ -154,7 +177,12 @@ class DataSplits:
         """Names of the classes."""
         return next(iter(self.parts().values())).classes
 
-    def parts(self) -> dict[str, Images]:
+    def parts(self) -> dict[str, Part]:
         """The parts that exist, by the names `train`, `validation` and `test`."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
         return {name: images for name, images in parts.items() if images is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class DataSplits(Splits[Images]):
+    """The parts of a data set of labelled images."""

@@ -1,8 +1,6 @@
 """A loader for any number of image files: decoded when needed, by processes in the background."""
 
 import os
-import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +10,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import Dataset
 from torchvision.transforms import v2
 
 from dnc.data.augmentation import ERASED_AREA, ERASED_RATIO, randaugment
+from dnc.data.background import Answer, RequestLoader
 from dnc.data.batch import Batch
 from dnc.data.collection import BadFile, Images
 from dnc.data.images import read_image
@@ -41,13 +40,7 @@ class _Request:
     mixing: str
 
 
-@dataclass(frozen=True)
-class _Answer:
-    batch: Batch
-    bad_files: tuple[BadFile, ...]
-
-
-class DiskLoader:
+class DiskLoader(RequestLoader[Batch]):
     """Batches of images that are read from their files when they are needed.
 
     A file that cannot be decoded is left out of its batch and noted; the batch is then smaller,
@@ -71,38 +64,20 @@ class DiskLoader:
         augmentation: Augmentation | None,
         workers: int,
     ) -> None:
-        self._requests = _Requests(images, plan)
-        self._bad_files: dict[str, BadFile] = {}
-        # With a generator of its own, the DataLoader leaves the global one alone.
-        self._answers: DataLoader[_Answer] = DataLoader(
-            _Decoder(preprocessing, augmentation),
-            batch_sampler=self._requests,
-            collate_fn=_only,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            worker_init_fn=_leave_interrupts_to_parent,
-            generator=torch.Generator(),
+        def request(epoch: int, index: int, positions: NDArray[np.int64]) -> _Request:
+            names = tuple(images.names[i] for i in positions)
+            sources: tuple[str | NDArray[np.uint8], ...] = (
+                tuple(str(images.root / name) for name in names)
+                if images.pixels is None
+                else tuple(images.pixels[positions])
+            )
+            labels, ids = images.labels[positions], images.ids[positions]
+            mixing = f"mixing {index} {plan.rank}"
+            return _Request(sources, names, labels, ids, plan.seed, epoch, mixing)
+
+        super().__init__(
+            _Decoder(preprocessing, augmentation), plan, request=request, workers=workers
         )
-
-    def __iter__(self) -> Iterator[Batch]:
-        """The batches of the current epoch."""
-        for answer in self._answers:
-            for bad in answer.bad_files:
-                self._bad_files.setdefault(bad.path, bad)
-            yield answer.batch
-
-    def __len__(self) -> int:
-        """How many batches an epoch has, the same for all ranks."""
-        return len(self._requests)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch that the next iteration gives."""
-        self._requests.epoch = epoch
-
-    @property
-    def bad_files(self) -> tuple[BadFile, ...]:
-        """Files that could not be decoded so far, each once."""
-        return tuple(self._bad_files.values())
 
 
 def default_workers() -> int:
@@ -116,32 +91,7 @@ def usable_cores() -> int:
     return (len(affinity(0)) if affinity is not None else os.cpu_count()) or 1
 
 
-class _Requests(Sampler[list[_Request]]):
-    """What the workers are asked for in an epoch, a batch at a time."""
-
-    def __init__(self, images: Images, plan: Plan) -> None:
-        self.images = images
-        self.plan = plan
-        self.epoch = 0
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def __iter__(self) -> Iterator[list[_Request]]:
-        epoch, images, plan = self.epoch, self.images, self.plan
-        for index, positions in plan.batches(epoch):
-            names = tuple(images.names[i] for i in positions)
-            sources: tuple[str | NDArray[np.uint8], ...] = (
-                tuple(str(images.root / name) for name in names)
-                if images.pixels is None
-                else tuple(images.pixels[positions])
-            )
-            labels, ids = images.labels[positions], images.ids[positions]
-            mixing = f"mixing {index} {plan.rank}"
-            yield [_Request(sources, names, labels, ids, plan.seed, epoch, mixing)]
-
-
-class _Decoder(Dataset[_Answer]):
+class _Decoder(Dataset[Answer[Batch]]):
     """Makes batches on request."""
 
     def __init__(self, preprocessing: Preprocessing, augmentation: Augmentation | None) -> None:
@@ -149,7 +99,7 @@ class _Decoder(Dataset[_Answer]):
         self.augmentation = augmentation
         self.transform = _transform(preprocessing, augmentation) if augmentation else None
 
-    def __getitem__(self, request: _Request) -> _Answer:
+    def __getitem__(self, request: _Request) -> Answer[Batch]:
         size = self.preprocessing.size
         seeds = hashes(request.seed, request.epoch, request.ids, purpose="augmentation")
         rows, kept, bad = [], [], []
@@ -167,7 +117,7 @@ class _Decoder(Dataset[_Answer]):
             augmentation=self.augmentation,
             generator=generator(request.seed, request.epoch, request.mixing),
         )
-        return _Answer(batch, tuple(bad))
+        return Answer(batch, tuple(bad))
 
     def _row(self, source: str | NDArray[np.uint8], seed: int) -> Float[Tensor, "3 h w"]:
         # A small part of the picture may be all that a resized crop takes: there, decode it all.
@@ -220,12 +170,3 @@ def _transform(preprocessing: Preprocessing, augmentation: Augmentation) -> v2.T
     if augmentation.erasing:
         steps.append(v2.RandomErasing(augmentation.erasing, scale=ERASED_AREA, ratio=ERASED_RATIO))
     return v2.Compose(steps)
-
-
-def _only(answers: list[_Answer]) -> _Answer:
-    return answers[0]
-
-
-def _leave_interrupts_to_parent(worker: int) -> None:
-    """Ctrl-C reaches every process; the parent alone decides what becomes of it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

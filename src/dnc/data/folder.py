@@ -61,14 +61,15 @@ def table_listing(path: Path) -> Listing:
     return Listing(path.parent, tuple(files))
 
 
-def require_folder(root: Path) -> None:
-    """Raises unless there is such a folder."""
+def require_folder(
+    root: Path,
+    wanted: str = "a folder with a folder of images for each class, a .csv file with the columns "
+    "path and label",
+) -> None:
+    """Raises, with what is wanted, unless there is such a folder."""
     if not root.is_dir():
         what = "is a file, not a folder" if root.exists() else "does not exist"
-        raise InvalidData(
-            f"{root} {what}. Give a folder with a folder of images for each class, a .csv file "
-            "with the columns path and label, or the folder of a published data set."
-        )
+        raise InvalidData(f"{root} {what}. Give {wanted}, or the folder of a published data set.")
 
 
 def readable_name(name: str) -> str:

@@ -43,6 +43,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_SIDEWAYS = (5, 6, 7, 8)
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,18 @@ def read_image(
             after scaling down.
 
     """
-    with quiet_pillow(), _unreadable_if_it_fails(path):
-        return _decoded(path, path, max_pixels=max_pixels, shorter_side=shorter_side)
+    with opened_image(path, max_pixels=max_pixels) as image:
+        if shorter_side is not None and min(image.size) > 0:
+            scale = 2 * shorter_side / min(image.size)
+            image.draft("RGB", (int(image.width * scale) + 1, int(image.height * scale) + 1))
+        return as_rgb(image)
 
 
 def decode_image(
     content: bytes, path: str | Path, *, max_pixels: int = MAX_PIXELS
 ) -> tuple[Image.Image, ImageHeader]:
     """The image in the bytes of a file, as `read_image` gives it, and what its header says."""
-    with quiet_pillow(), _unreadable_if_it_fails(path):
+    with quiet_pillow(), unreadable_if_it_fails(path):
         if not content:
             raise UnreadableImage(path, "the file is empty")
         with _opened(BytesIO(content), path, max_pixels) as image:
@@ -89,10 +93,26 @@ def decode_image(
 
 def read_header(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> ImageHeader:
     """What the header of an image says; quick, and no promise that the rest can be decoded."""
-    with quiet_pillow(), _unreadable_if_it_fails(path):
-        _require_regular(path)
+    with opened_image(path, max_pixels=max_pixels) as image:
+        return ImageHeader(image.format or "", *image.size)
+
+
+def upright_size(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
+    """Width and height that `read_image` will give, by the header alone."""
+    with opened_image(path, max_pixels=max_pixels) as image:
+        # Pillow decodes the whole of a PNG to look for EXIF that comes after its pixels.
+        early = image.format != "PNG" or "exif" in image.info
+        turned = early and _orientation(image) in _SIDEWAYS
+        return (image.height, image.width) if turned else (image.width, image.height)
+
+
+@contextmanager
+def opened_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Iterator[Image.Image]:
+    """The image of a file before it is decoded; whatever fails meanwhile is `UnreadableImage`."""
+    with quiet_pillow(), unreadable_if_it_fails(path):
+        require_regular(path)
         with _opened(path, path, max_pixels) as image:
-            return ImageHeader(image.format or "", *image.size)
+            yield image
 
 
 def image_from_array(array: NDArray[np.generic] | Tensor) -> Image.Image:
@@ -151,6 +171,24 @@ def quiet_pillow() -> Iterator[None]:
         _QUIET.leave()
 
 
+@contextmanager
+def unreadable_if_it_fails(path: str | Path) -> Iterator[None]:
+    """Makes one `UnreadableImage` of all that can go wrong while a file is decoded."""
+    try:
+        yield
+    except (UnreadableImage, MemoryError):
+        raise
+    except UnidentifiedImageError as error:
+        raise UnreadableImage(path, "not an image of a known format") from error
+    except Image.DecompressionBombError as error:
+        raise UnreadableImage(path, "more pixels than Pillow allows") from error
+    except FileNotFoundError as error:
+        raise UnreadableImage(path, "there is no such file") from error
+    except Exception as error:  # Pillow's plugins let all sorts through when a file is damaged
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:120]
+        raise UnreadableImage(path, reason or type(error).__name__) from error
+
+
 class _Quiet:
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -175,34 +213,6 @@ _QUIET = _Quiet()
 
 
 @contextmanager
-def _unreadable_if_it_fails(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except (UnreadableImage, MemoryError):
-        raise
-    except UnidentifiedImageError as error:
-        raise UnreadableImage(path, "not an image of a known format") from error
-    except Image.DecompressionBombError as error:
-        raise UnreadableImage(path, "more pixels than Pillow allows") from error
-    except FileNotFoundError as error:
-        raise UnreadableImage(path, "there is no such file") from error
-    except Exception as error:  # Pillow's plugins let all sorts through when a file is damaged
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:120]
-        raise UnreadableImage(path, reason or type(error).__name__) from error
-
-
-def _decoded(
-    file: str | Path, path: str | Path, *, max_pixels: int, shorter_side: int | None
-) -> Image.Image:
-    _require_regular(file)
-    with _opened(file, path, max_pixels) as image:
-        if shorter_side is not None and min(image.size) > 0:
-            scale = 2 * shorter_side / min(image.size)
-            image.draft("RGB", (int(image.width * scale) + 1, int(image.height * scale) + 1))
-        return as_rgb(image)
-
-
-@contextmanager
 def _opened(file: str | Path | BytesIO, path: str | Path, max_pixels: int) -> Iterator[Image.Image]:
     with Image.open(file, formats=_known_formats()) as image:
         if image.width * image.height > max_pixels:
@@ -219,7 +229,8 @@ def _known_formats() -> tuple[str, ...]:
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
-def _require_regular(path: str | Path) -> None:
+def require_regular(path: str | Path) -> None:
+    """Raises unless a path is that of a file with content."""
     found = Path(path).stat()
     if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
         raise UnreadableImage(path, "not a regular file")

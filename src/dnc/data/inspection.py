@@ -154,8 +154,8 @@ def inspect_data(
         root=str(next(iter(parts.values())).root),
         classes=classes,
         counts=counts,
-        widths=_spread([one.width for one in seen]),
-        heights=_spread([one.height for one in seen]),
+        widths=spread([one.width for one in seen]),
+        heights=spread([one.height for one in seen]),
         formats=dict(Counter(one.format for one in seen).most_common()),
         duplicates=_duplicates(seen, classes),
         unreadable=(*splits.set_aside, *bad),
@@ -183,7 +183,8 @@ def _seen(images: Images, part: str, position: int) -> _Seen | BadFile:
     return _Seen(name, part, label, digest, image.width, image.height, header.format)
 
 
-def _spread(values: list[int]) -> Spread:
+def spread(values: list[int]) -> Spread:
+    """The spread of some numbers, of which there is at least one."""
     return Spread(min(values), float(median(values)), max(values))
 
 

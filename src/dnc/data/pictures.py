@@ -61,7 +61,7 @@ def samples_figure(images: Images, *, seed: int = 0) -> Figure:
 def strips_figure(images: Images, strips: Sequence[Strip], title: str) -> Figure:
     """Rows of images, each with its name and note beside it."""
     columns = max((len(strip.positions) for strip in strips), default=1)
-    names = [drawable(_shortened(strip.name)) for strip in strips]
+    names = [drawable(shortened(strip.name)) for strip in strips]
     figure, grid = _empty_grid(names, [strip.note for strip in strips], columns, title)
     for axes, strip, name in zip(grid, strips, names, strict=True):
         for ax, position in zip(axes, strip.positions, strict=False):
@@ -140,7 +140,7 @@ def drawable(text: str) -> str:
     return "".join(sign if ord(sign) in glyphs else _MISSING for sign in visible)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
     """The beginning and the end of a long name: either may be what tells it from the others."""
     if len(name) <= LONGEST_NAME:
         return name

@@ -1,6 +1,7 @@
 """From an image to the input of a network, the same in every loader and in prediction."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,10 +12,22 @@ from torch import Tensor
 
 from dnc.data.settings import Preprocessing
 
-_RESAMPLING = {
+RESAMPLING = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
 }
+
+
+class Normalisation(Protocol):
+    """What `normalised` needs to know."""
+
+    @property
+    def mean(self) -> tuple[float, float, float]:
+        """The mean of each channel, of values in 0..1."""
+
+    @property
+    def std(self) -> tuple[float, float, float]:
+        """The standard deviation of each channel, of values in 0..1."""
 
 
 def prepared(
@@ -38,7 +51,7 @@ def middle_square(image: Image.Image, preprocessing: Preprocessing) -> NDArray[n
     if image.size != (wanted, wanted):
         image = image.resize(
             (wanted, wanted),
-            _RESAMPLING[preprocessing.interpolation],
+            RESAMPLING[preprocessing.interpolation],
             box=(left, top, left + side, top + side),
         )
     return np.array(image, dtype=np.uint8)
@@ -56,7 +69,7 @@ def centre(pixels: UInt8[Tensor, "n r r 3"], size: int) -> UInt8[Tensor, "n h w 
     return pixels[:, begin : begin + size, begin : begin + size]
 
 
-def normalised(pixels: Tensor, preprocessing: Preprocessing) -> Float[Tensor, "n 3 h w"]:
+def normalised(pixels: Tensor, preprocessing: Normalisation) -> Float[Tensor, "n 3 h w"]:
     """Pixels `(n h w 3)` in 0..255, of any type, as the input of a network, channels last."""
     n, h, w = pixels.shape[:3]
     std = torch.tensor(preprocessing.std, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Seeded parts of labelled images, the same share of every class."""
+"""Seeded parts of a data set: of labelled images the same share of every class."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dnc.data.collection import Images
+from dnc.data.scenes import Scenes
 from dnc.errors import InvalidSetting
 
 
@@ -17,8 +18,7 @@ def split_off(images: Images, share: float, *, seed: int) -> tuple[Images, Image
     it. Whether an image is in the part hangs on its own name and the seed, and hardly on which
     other images there are: a data set that grows does not shuffle its parts.
     """
-    if not 0 <= share < 1:
-        raise InvalidSetting(f"validation_share is {share}; it must be at least 0 and below 1.")
+    _require_share(share)
     if share == 0:
         return images, None
     order = _order_by_hash(images.names, f"split {seed}")
@@ -38,6 +38,32 @@ def at_most_per_class(images: Images, count: int, *, seed: int) -> Images:
     order = _order_by_hash(images.names, f"per class {seed}")
     chosen = [of_class[:count] for of_class in _positions_by_class(images, order)]
     return images.subset(np.sort(np.concatenate(chosen)) if chosen else [])
+
+
+def split_scenes_off(scenes: Scenes, share: float, *, seed: int) -> tuple[Scenes, Scenes | None]:
+    """What stays, and a part with this share of the scenes (None if the share is 0).
+
+    Two scenes or more give at least one and keep at least one. As with `split_off`, a data set
+    that grows does not shuffle its parts.
+    """
+    _require_share(share)
+    if share == 0 or len(scenes) < 2:
+        return scenes, None
+    count = min(max(round(share * len(scenes)), 1), len(scenes) - 1)
+    order = _order_by_hash(scenes.names, f"split {seed}")
+    return scenes.subset(np.sort(order[count:])), scenes.subset(np.sort(order[:count]))
+
+
+def at_most_scenes(scenes: Scenes, count: int, *, seed: int) -> Scenes:
+    """A seeded choice of at most so many scenes; a larger one contains a smaller."""
+    if count < 1:
+        raise InvalidSetting(f"train_images is {count}; it must be at least 1.")
+    return scenes.subset(np.sort(_order_by_hash(scenes.names, f"scenes {seed}")[:count]))
+
+
+def _require_share(share: float) -> None:
+    if not 0 <= share < 1:
+        raise InvalidSetting(f"validation_share is {share}; it must be at least 0 and below 1.")
 
 
 def _order_by_hash(names: Sequence[str], salt: str) -> NDArray[np.int64]:

@@ -1,7 +1,5 @@
 """A recognizer on a set of images: what it gets right, in figures, tables and pictures."""
 
-import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from dnc.errors import InvalidData
 from dnc.evaluation.metrics import Tally
 from dnc.evaluation.pictures import confusion_figure, per_class_figure, reliability_figure
 from dnc.evaluation.results import Evaluation
-from dnc.files import whole_file, whole_folder
+from dnc.evaluation.writing import write_folder
 from dnc.recognition import Recognizer, class_map
 
 
@@ -33,7 +31,7 @@ def evaluate(
     """
     if not len(images):
         raise InvalidData(f"There are no images to evaluate on in {images.root}.")
-    numbers = torch.tensor(class_map(recognizer, images.classes))
+    numbers = torch.tensor(class_map(recognizer.classes, images.classes))
     model = recognizer.model.eval()
     tally = Tally(len(recognizer.classes))
     batches = loader(images, recognizer.preprocessing, batch_size=batch_size, workers=workers)
@@ -51,30 +49,17 @@ def evaluate(
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> None:
     """Writes figures (JSON), a table by class and the confusions (CSV), and pictures of each."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with whole_folder(folder) as target:
-        text = json.dumps(evaluation.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        (target / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-        _write_classes(evaluation, target / "classes.csv")
-        _write_confusions(evaluation, target / "confusions.csv")
-        for name, figure in (
-            ("confusion.png", confusion_figure(evaluation)),
-            ("reliability.png", reliability_figure(evaluation)),
-            ("classes.png", per_class_figure(evaluation)),
-        ):
-            figure.savefig(target / name, dpi=120, format="png")
-
-
-def _write_classes(evaluation: Evaluation, path: Path) -> None:
-    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["class", "images", "recall", "precision", "f1"])
-        for c in evaluation.per_class:
-            table.writerow([c.name, c.images, c.recall, c.precision, c.f1])
-
-
-def _write_confusions(evaluation: Evaluation, path: Path) -> None:
-    with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["true", "predicted", "images"])
-        table.writerows(evaluation.most_confused(10_000))
+    classes = [(c.name, c.images, c.recall, c.precision, c.f1) for c in evaluation.per_class]
+    write_folder(
+        folder,
+        figures=evaluation.to_dict(),
+        tables={
+            "classes.csv": [("class", "images", "recall", "precision", "f1"), *classes],
+            "confusions.csv": [("true", "predicted", "images"), *evaluation.most_confused(10_000)],
+        },
+        pictures={
+            "confusion.png": confusion_figure(evaluation),
+            "reliability.png": reliability_figure(evaluation),
+            "classes.png": per_class_figure(evaluation),
+        },
+    )

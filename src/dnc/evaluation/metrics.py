@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dnc.errors import InvalidData, InvalidInput, InvalidLabels, InvalidSetting
 from dnc.evaluation.results import Calibration, ClassResult, Evaluation
+from dnc.evaluation.validation import require_names, require_state, require_whole_numbers
 
 TOP = 5
 
@@ -86,34 +87,13 @@ class Tally:
 
     def add_state(self, state: Mapping[str, Tensor]) -> None:
         """Adds the sums of another tally of the same classes and bins."""
-        if set(state) != set(self._sums):
-            raise InvalidInput(
-                f"The state holds {sorted(state)}; a tally's state holds {sorted(self._sums)}. "
-                "Give what state() returns."
-            )
-        for name, own in self._sums.items():
-            value = state[name]
-            if not isinstance(value, Tensor) or value.dtype != own.dtype:
-                came = value.dtype if isinstance(value, Tensor) else type(value).__name__
-                raise InvalidInput(f"{name} of the state is {came}; it must be {own.dtype}.")
-            if value.shape != own.shape:
-                raise InvalidInput(
-                    f"{name} of the state has shape {tuple(value.shape)}; this tally of "
-                    f"{self.classes} classes and {self.bins} bins has {tuple(own.shape)}. Only "
-                    "tallies of the same classes and bins can be added."
-                )
-            if not (value >= 0).all():
-                raise InvalidInput(f"{name} of the state is negative or NaN; sums are 0 or more.")
+        require_state(state, self._sums, alike="classes and bins")
         for name, own in self._sums.items():
             own += state[name].to(own.device)
 
     def result(self, class_names: Sequence[str]) -> Evaluation:
         """The evaluation of everything that was added."""
-        if len(class_names) != self.classes or isinstance(class_names, str):
-            raise InvalidInput(
-                f"class_names has {len(class_names)} names for {self.classes} classes; give one "
-                "for each."
-            )
+        require_names(class_names, self.classes)
         sums = self._sums
         confusion = sums["confusion"].clone()
         right, given = confusion.diag().double(), confusion.sum(dim=0)
@@ -187,11 +167,8 @@ def _require_scores(scores: object, classes: int) -> None:
         )
 
 
-def _require_labels(labels: object, rows: int, classes: int) -> None:
-    whole = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-    if not isinstance(labels, Tensor) or labels.dtype not in whole:
-        came = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-        raise InvalidLabels(f"Labels are {came}; they must be a torch.Tensor of whole numbers.")
+def _require_labels(labels: Tensor, rows: int, classes: int) -> None:
+    require_whole_numbers(labels, "Labels")
     if labels.shape != (rows,):
         raise InvalidLabels(
             f"Labels have shape {tuple(labels.shape)}; expected ({rows},), one for each row of "

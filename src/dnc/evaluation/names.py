@@ -36,11 +36,23 @@ def installed_families() -> tuple[str, ...]:
     return tuple(family for family in FAMILIES if family in installed)
 
 
+def font_with(text: str) -> str:
+    """The file of the font that has the most characters of a text, for what draws with one."""
+    fonts = _fonts()
+    return max(fonts, key=lambda font: sum(ord(letter) in fonts[font] for letter in text))
+
+
+@cache
+def _fonts() -> dict[str, frozenset[int]]:
+    """The characters of each font, by its file."""
+    files = (str(font_manager.findfont(family)) for family in installed_families())
+    return {file: frozenset(FT2Font(file).get_charmap()) for file in files}
+
+
 @cache
 def _characters() -> frozenset[int]:
     """The characters that can be drawn."""
-    fonts = (font_manager.findfont(family) for family in installed_families())
-    return frozenset().union(*(FT2Font(font).get_charmap() for font in fonts))
+    return frozenset().union(*_fonts().values())
 
 
 def _drawn(name: str, number: int) -> str:

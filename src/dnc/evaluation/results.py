@@ -1,6 +1,7 @@
 """What an evaluation says: frozen results that know their form in JSON."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,29 +91,38 @@ class Evaluation:
 
     def most_confused(self, limit: int) -> list[Mistake]:
         """The most frequent mistakes, most frequent first, equal ones in the order of classes."""
-        if limit < 0:
-            raise InvalidSetting(f"limit is {limit}; it must be 0 or more.")
-        wrong = self.confusion.clone().fill_diagonal_(0)
-        pairs = wrong.nonzero()
-        images, order = wrong[pairs[:, 0], pairs[:, 1]].sort(descending=True, stable=True)
-        return [
-            Mistake(self.per_class[true].name, self.per_class[predicted].name, count)
-            for (true, predicted), count in zip(
-                pairs[order[:limit]].tolist(), images[:limit].tolist(), strict=True
-            )
-        ]
+        names = [result.name for result in self.per_class]
+        return [Mistake(*pair) for pair in confused_pairs(self.confusion, names, limit=limit)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON knows it; what is not defined or not finite is None."""
         return {
-            **_jsonable_fields(self),
-            "per_class": [_jsonable_fields(result) for result in self.per_class],
+            **jsonable_fields(self),
+            "per_class": [jsonable_fields(result) for result in self.per_class],
             "confusion": self.confusion.tolist(),
-            "calibration": _jsonable_fields(self.calibration),
+            "calibration": jsonable_fields(self.calibration),
         }
 
 
-def _jsonable_fields(result: object) -> dict[str, object]:
+def confused_pairs(
+    confusion: Int[Tensor, "c c"], names: Sequence[str], *, limit: int
+) -> list[tuple[str, str, int]]:
+    """True class, class given and how often, most frequent first, equal ones in their order."""
+    if limit < 0:
+        raise InvalidSetting(f"limit is {limit}; it must be 0 or more.")
+    wrong = confusion.clone().fill_diagonal_(0)
+    pairs = wrong.nonzero()
+    counts, order = wrong[pairs[:, 0], pairs[:, 1]].sort(descending=True, stable=True)
+    return [
+        (names[true], names[predicted], count)
+        for (true, predicted), count in zip(
+            pairs[order[:limit]].tolist(), counts[:limit].tolist(), strict=True
+        )
+    ]
+
+
+def jsonable_fields(result: object) -> dict[str, object]:
+    """The fields of a result, None where a number is not finite."""
     return {name: _jsonable(value) for name, value in vars(result).items()}
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from PIL import Image
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from dnc.data import Images, open_data, read_image
+from dnc.data import Images, Scenes, open_data, read_image
 from dnc.errors import DNCError, InvalidCheckpoint, UnreadableImage
 
 FORMAT = 1
@@ -45,7 +45,10 @@ class Case:
         of_these_right: how many of these are classified correctly.
         decides: training images of any class to which it is nearer than all other cases.
         rightly: how many of these are of its class.
-        thumbnail: the image, small, as a data URI; None if it could not be read.
+        thumbnail: the image, small, as a data URI; None if it could not be read. Of a scene, what
+            is around the place.
+        at: row and column of the pixel in the middle of the place, where a case is a place in a
+            scene and not a whole image.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -61,6 +64,7 @@ class Case:
     decides: Number
     rightly: Number
     thumbnail: Picture | None
+    at: tuple[Number, Number] | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class Verified:
     vanished: tuple[Case, ...]
 
 
-def verified(cases: Sequence[Case], parts: Sequence[Images]) -> Verified:
+def verified(cases: Sequence[Case], parts: Sequence[Images | Scenes]) -> Verified:
     """Compares the cases with the images of a data set, file by file."""
     places = {
         shown_name(name): (images, p) for images in parts for p, name in enumerate(images.names)
@@ -156,10 +160,11 @@ def shown_name(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def sha256_of(images: Images, position: int) -> str:
+def sha256_of(images: Images | Scenes, position: int) -> str:
     """The SHA-256 of an image's file, or of its pixels where the source is an array."""
     path = images.path(position)
     if path is None:
+        assert isinstance(images, Images)
         assert images.pixels is not None
         return hashlib.sha256(images.pixels[position].tobytes()).hexdigest()
     with path.open("rb") as file:

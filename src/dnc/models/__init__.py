@@ -1,19 +1,29 @@
-"""Networks for images, and the classifiers that stand on them."""
+"""Networks for images, and the classifiers and segmenters that stand on them."""
 
 from dnc.models.centring import Centring, Whitening, centring_layer
 from dnc.models.classification import Classifier
 from dnc.models.conversion import convert
+from dnc.models.decoders import Architecture, DecoderSettings, Norm
 from dnc.models.heads import HeadSettings, Kind, subcentroid_head
 from dnc.models.networks import NetworkInfo, backbone, classifier, describe, network_names
 from dnc.models.paper import PaperParameters, paper_parameters
+from dnc.models.segmentation import Segmenter
+from dnc.models.segmenters import segmenter
+from dnc.models.views import WHOLE, Views, viewed_features
 
 __all__ = [
+    "WHOLE",
+    "Architecture",
     "Centring",
     "Classifier",
+    "DecoderSettings",
     "HeadSettings",
     "Kind",
     "NetworkInfo",
+    "Norm",
     "PaperParameters",
+    "Segmenter",
+    "Views",
     "Whitening",
     "backbone",
     "centring_layer",
@@ -22,5 +32,7 @@ __all__ = [
     "describe",
     "network_names",
     "paper_parameters",
+    "segmenter",
     "subcentroid_head",
+    "viewed_features",
 ]

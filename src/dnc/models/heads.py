@@ -62,7 +62,9 @@ class HeadSettings:
     start: str = "positive"
     assign: str = "sinkhorn"
     only_correct: bool = True
+    rows_per_class: int | None = None
     reseed_after: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuses names that mean nothing."""
@@ -103,7 +105,9 @@ def subcentroid_head(
         start=STARTS[settings.start],
         assign=RULES[settings.assign],
         only_correct=settings.only_correct,
+        rows_per_class=settings.rows_per_class,
         reseed_after=settings.reseed_after,
+        seed=settings.seed,
         generator=generator,
     )
 
@@ -121,7 +125,9 @@ def settings_of(head: SubCentroidHead) -> HeadSettings:
         training_scores=_name(SCORES, head.training_scores),
         assign=_name(RULES, head.assign),
         only_correct=head.only_correct,
+        rows_per_class=head.rows_per_class,
         reseed_after=head.reseed_after,
+        seed=head.seed,
     )
 
 

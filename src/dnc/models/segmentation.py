@@ -211,7 +211,8 @@ class Segmenter(nn.Module):
         if isinstance(self.centring, nn.Identity):
             return decoded
         rows = decoded.movedim(1, -1)
-        return self.centring(rows.flatten(0, 2)).view_as(rows).movedim(-1, 1)
+        centred: Tensor = self.centring(rows.flatten(0, 2))
+        return centred.view_as(rows).movedim(-1, 1)
 
     def _pixel_scores(
         self, features: Float[Tensor, "n d h w"], images: Float[Tensor, "n 3 H W"]

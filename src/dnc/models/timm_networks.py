@@ -1,6 +1,7 @@
 """Networks of timm: whether there is one of a name, made, and the images it takes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import timm
 from timm.data.config import resolve_model_data_config
@@ -54,7 +55,7 @@ def network_of_timm(
     # Networks whose weights depend on the size of the image must know it; others take any.
     fixed = config is not None and config.fixed_input_size
 
-    def made(**options: bool) -> nn.Module:
+    def made(**options: Any) -> nn.Module:
         return timm.create_model(
             name,
             pretrained=pretrained,

@@ -126,7 +126,7 @@ def looked_at(
         workers=workers,
         on_progress=on_progress,
     )
-    numbers = torch.tensor(class_map(recognizer, images.classes))
+    numbers = torch.tensor(class_map(recognizer.classes, images.classes))
     return Looked.of(head_of(recognizer), part, images, features, numbers)
 
 

@@ -1,7 +1,9 @@
 """Sub-centroids that are training images: in the last part of a run, or of a finished model."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -12,6 +14,7 @@ from dnc.data import DataSplits
 from dnc.errors import InvalidModel
 from dnc.models import Whitening
 from dnc.recognition import Recognizer
+from dnc.scene_recognition import AnyRecognizer
 from dnc.training.casebase import with_cases
 from dnc.training.checkpoint import MODEL, save
 from dnc.training.features import Features
@@ -20,7 +23,7 @@ from dnc.training.recipe import Recipe
 from dnc.training.results import seen_by
 from dnc.training.sections import AnchorChoice
 from dnc.training.starting import start_from_images_
-from dnc.training.tying import ShownImages, follow_images_, head_of, refresh_, tie_
+from dnc.training.tying import Shown, ShownImages, follow_images_, head_of, refresh_, tie_
 
 
 class Anchoring(Callback):
@@ -31,17 +34,18 @@ class Anchoring(Callback):
     evaluation.
     """
 
-    def __init__(self, recipe: Recipe, splits: DataSplits) -> None:
+    def __init__(self, recipe: Recipe, shown_to: Callable[[Any], Shown]) -> None:
+        """Takes what gives the training images as a recognizer is shown them."""
         self.recipe = recipe
-        self.splits = splits
+        self.shown_to = shown_to
         self.is_fresh = False
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Ties, in the first of the last epochs."""
         self.is_fresh = False
         if trainer.current_epoch == self.recipe.first_anchored_epoch:
-            recognizer: Recognizer = pl_module.recognizer  # type: ignore[assignment]
-            shown = _training_images(recognizer, self.splits, self.recipe.data.workers)
+            recognizer: AnyRecognizer = pl_module.recognizer  # type: ignore[assignment]
+            shown = self.shown_to(recognizer)
             tie_(recognizer.model, shown, choice=self.recipe.head.anchor_choice)
             refresh_(recognizer.model, shown)
 
@@ -49,8 +53,7 @@ class Anchoring(Callback):
         """What is validated is what is kept."""
         first = self.recipe.first_anchored_epoch
         if not self.is_fresh and first is not None and trainer.current_epoch >= first:
-            recognizer: Recognizer = pl_module.recognizer  # type: ignore[assignment]
-            shown = _training_images(recognizer, self.splits, self.recipe.data.workers)
+            shown = self.shown_to(pl_module.recognizer)
             refresh_(pl_module.evaluated, shown)  # type: ignore[arg-type]
             self.is_fresh = True
 
@@ -59,14 +62,12 @@ class Anchoring(Callback):
         self.on_validation_start(trainer, pl_module)
 
 
-def refresh_kept_(
-    recognizer: Recognizer, splits: DataSplits, folder: Path, *, workers: int | None
-) -> None:
+def refresh_kept_(recognizer: AnyRecognizer, shown: Shown, folder: Path) -> None:
     """Puts the sub-centroids of the model that is kept of a run on their images, and saves it.
 
     One process does it alone.
     """
-    follow_images_(recognizer.model, _training_images(recognizer, splits, workers))
+    follow_images_(recognizer.model, shown)
     save(recognizer, folder / MODEL)
 
 
@@ -92,7 +93,7 @@ def anchored(
 
     """
     require_free_subcentroids(recognizer)
-    shown = _training_images(recognizer, splits, workers)
+    shown = training_images(recognizer, splits, workers)
     if whitening:
         recognizer = _whitened(recognizer, shown)
     tie_(recognizer.model, shown, choice=choice)
@@ -144,8 +145,7 @@ def _temperature(head: SubCentroidHead, features: Features) -> float:
     return fitted_temperature(scores, features.labels[others])
 
 
-def _training_images(
-    recognizer: Recognizer, splits: DataSplits, workers: int | None
-) -> ShownImages:
+def training_images(recognizer: Recognizer, splits: DataSplits, workers: int | None) -> ShownImages:
+    """The training images as a classifier is shown them."""
     assert splits.train is not None
     return ShownImages(splits.train, recognizer.preprocessing, workers)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
-from dnc.data import DataSplits, Images, Preprocessing
+from dnc.data import DataSplits, Images, Preprocessing, SceneSplits
 from dnc.errors import InvalidModel, InvalidRecipe
 from dnc.models import Classifier, NetworkInfo, backbone, classifier
 from dnc.recognition import Network, Recognizer
-from dnc.training.checkpoint import load
+from dnc.training.checkpoint import load_classifier
 from dnc.training.recipe import Recipe
 
 
@@ -21,18 +21,18 @@ def new_recognizer(recipe: Recipe, splits: DataSplits) -> Recognizer:
     """
     assert splits.train is not None
     if recipe.model.start_from is None:
-        return _fresh(recipe, splits.train, notes=_notes(recipe, splits))
-    return _continued(recipe, load(recipe.model.start_from), splits)
+        return _fresh(recipe, splits.train, notes=notes_of(recipe, splits))
+    return _continued(recipe, load_classifier(recipe.model.start_from), splits)
 
 
 def resumed_recognizer(recipe: Recipe, last: Path) -> Recognizer:
     """The model of a run's last checkpoint, with room for the memory that is then restored."""
-    earlier = load(last)
+    earlier = load_classifier(last)
     model = earlier.model.with_classes(
         len(earlier.classes),
         kind=recipe.model.classifier,
-        settings=recipe.head.settings(recipe.training.batch_size),
-        generator=_seeded(recipe),
+        settings=recipe.head_settings,
+        generator=seeded(recipe),
     )
     _apply_drop_path(model, earlier, recipe)
     return replace(earlier, model=model.train())
@@ -65,13 +65,13 @@ def _fresh(recipe: Recipe, images: Images, *, notes: dict[str, object]) -> Recog
         settings.network,
         len(images.classes),
         kind=settings.classifier,
-        head=recipe.head.settings(recipe.training.batch_size),
+        head=recipe.head_settings,
         projection=settings.projection,
         centring=settings.centring,
         pretrained=settings.pretrained,
         drop_path=settings.drop_path,
         image_size=recipe.data.size,
-        generator=_seeded(recipe),
+        generator=seeded(recipe),
     )
     preprocessing = preprocessing_of(info, size=recipe.data.size, resize=recipe.data.resize)
     network = Network(settings.network, preprocessing.size, settings.projection, settings.centring)
@@ -85,8 +85,8 @@ def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recog
     model = earlier.model.with_classes(
         len(splits.train.classes),
         kind=recipe.model.classifier,
-        settings=recipe.head.settings(recipe.training.batch_size),
-        generator=_seeded(recipe),
+        settings=recipe.head_settings,
+        generator=seeded(recipe),
     )
     _apply_drop_path(model, earlier, recipe)
     size = recipe.data.size or earlier.network.size
@@ -98,7 +98,7 @@ def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recog
         network=replace(earlier.network, size=size),
         classes=splits.train.classes,
         preprocessing=replace(earlier.preprocessing, size=size, resize=resize),
-        notes=_notes(recipe, splits, came_from=earlier.notes),
+        notes=notes_of(recipe, splits, came_from=earlier.notes),
     )
 
 
@@ -139,8 +139,11 @@ def _require_size(earlier: Recognizer, size: int) -> None:
         )
 
 
-def _notes(
-    recipe: Recipe, splits: DataSplits, *, came_from: dict[str, object] | None = None
+def notes_of(
+    recipe: Recipe,
+    splits: DataSplits | SceneSplits,
+    *,
+    came_from: dict[str, object] | None = None,
 ) -> dict[str, object]:
     """Where a model comes from, kept with it."""
     assert splits.train is not None
@@ -149,6 +152,7 @@ def _notes(
         "validation_share": recipe.data.validation_share,
         "seed": recipe.training.seed,
         "train_per_class": recipe.data.train_per_class,
+        "train_images": recipe.data.train_images,
         "training_images": len(splits.train),
         "fingerprint": splits.train.fingerprint(),
     }
@@ -156,5 +160,6 @@ def _notes(
     return notes if came_from is None else {**notes, "continued_from": came_from}
 
 
-def _seeded(recipe: Recipe) -> torch.Generator:
+def seeded(recipe: Recipe) -> torch.Generator:
+    """The source of a run's random starts."""
     return torch.Generator().manual_seed(recipe.training.seed)

@@ -9,17 +9,19 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dnc.centroids import SubCentroidHead, normalised, similarity_to_own_class
-from dnc.data import DataSplits, Images, Preprocessing
+from dnc.data import DataSplits, Images, Preprocessing, Scenes
 from dnc.data.preparation import seen_part
 from dnc.errors import InvalidCheckpoint, UnreadableImage
 from dnc.explanation.anchors import anchors
 from dnc.explanation.cases import Case, CaseBase, sha256_of, shown_name, thumbnail
 from dnc.files import whole_file
 from dnc.recognition import Recognizer
+from dnc.scene_recognition import AnyRecognizer
 from dnc.training.features import Features
 from dnc.training.state import read_json
 
 CASES = "cases.json"
+PLACE = ("row", "column")
 
 
 def with_cases(recognizer: Recognizer, splits: DataSplits, features: Features) -> Recognizer:
@@ -39,35 +41,75 @@ def case_base(recognizer: Recognizer, images: Images, features: Features, kind: 
     """The training image behind each sub-centroid, and what the sub-centroid does with the rest."""
     head = recognizer.model.head
     assert isinstance(head, SubCentroidHead)
-    if head.is_anchored:
-        ids, similarity = head.ties.ids.cpu(), head.ties.similarity.cpu()
-    else:
-        device = head.centroids.device
-        found = anchors(head, features.rows.to(device), features.labels.to(device))
-        ids = torch.where(found.row >= 0, features.ids[found.row.clamp(min=0)], -1)
-        similarity = found.similarity
-    counts = Counts.of(head, features)
     position = dict(zip(images.ids.tolist(), range(len(images)), strict=True))
     cases = []
-    for c, k in (head.occupied.cpu() & (ids >= 0)).nonzero().tolist():
-        place = position[int(ids[c, k])]
+    for found in found_cases(head, features):
+        place = position[found.id]
         cases.append(
-            Case(
-                label=c,
-                subcentroid=k,
-                image=int(ids[c, k]),
+            found.case(
+                image=found.id,
                 file=shown_name(images.names[place]),
-                sha256=_sha256(images, place),
-                similarity=round(float(similarity[c, k]), 6),
-                stands_for=int(counts.stands_for[c, k]),
-                of_these_right=int(counts.of_these_right[c, k]),
-                decides=int(counts.decides[c, k]),
-                rightly=int(counts.rightly[c, k]),
+                sha256=digest_of(images, place),
                 thumbnail=_thumbnail(images, place, recognizer.preprocessing),
             )
         )
     root = shown_name(str(images.root.absolute()))
     return CaseBase(head.is_anchored, root, kind, tuple(cases))
+
+
+@dataclass(frozen=True)
+class FoundCase:
+    """A sub-centroid, the id of what stands for it, and what is known of it."""
+
+    label: int
+    subcentroid: int
+    id: int
+    similarity: float
+    counts: dict[str, int]
+
+    def case(
+        self,
+        *,
+        image: int,
+        file: str,
+        sha256: str | None,
+        thumbnail: str | None,
+        at: tuple[int, int] | None = None,
+    ) -> Case:
+        """The case, with where it is to be found."""
+        return Case(
+            label=self.label,
+            subcentroid=self.subcentroid,
+            image=image,
+            file=file,
+            sha256=sha256,
+            similarity=self.similarity,
+            **self.counts,
+            thumbnail=thumbnail,
+            at=at,
+        )
+
+
+def found_cases(head: SubCentroidHead, features: Features) -> list[FoundCase]:
+    """What stands for each sub-centroid: what it is tied to, or else the nearest row."""
+    if head.is_anchored:
+        ids, similarity = head.ties.ids.cpu(), head.ties.similarity.cpu()
+    else:
+        device = head.centroids.device
+        nearest = anchors(head, features.rows.to(device), features.labels.to(device))
+        ids = torch.where(nearest.row >= 0, features.ids[nearest.row.clamp(min=0)], -1)
+        similarity = nearest.similarity
+    counts = vars(Counts.of(head, features))
+    return [
+        FoundCase(
+            c,
+            k,
+            int(ids[c, k]),
+            round(float(similarity[c, k]), 6),
+            {name: int(numbers[c, k]) for name, numbers in counts.items()},
+        )
+        for c, k in (head.occupied.cpu() & (ids >= 0)).nonzero().tolist()
+    ]
 
 
 @dataclass(frozen=True)
@@ -128,23 +170,25 @@ def read_case_base(folder: Path, *, occupied: Bool[Tensor, "c k"] | None) -> Cas
     return cases
 
 
-def write_case_table(recognizer: Recognizer, path: Path) -> None:
+def write_case_table(recognizer: AnyRecognizer, path: Path) -> None:
     """Writes the case base as a table, without the pictures."""
     assert recognizer.cases is not None
     columns = ("similarity", "stands_for", "of_these_right", "decides", "rightly", "sha256")
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow(["case", "class", "file", *columns])
+        is_of_scenes = any(case.at is not None for case in recognizer.cases.cases)
+        table.writerow(["case", "class", "file", *PLACE * is_of_scenes, *columns])
         for case in recognizer.cases.cases:
             name = recognizer.case_name(case.label, case.subcentroid)
             of_class = recognizer.classes[case.label]
-            table.writerow(
-                [name, of_class, case.file, *(getattr(case, column) for column in columns)]
-            )
+            place = (case.at or ("", "")) if is_of_scenes else ()
+            values = (getattr(case, column) for column in columns)
+            table.writerow([name, of_class, case.file, *place, *values])
 
 
-def _sha256(images: Images, position: int) -> str | None:
+def digest_of(images: Images | Scenes, position: int) -> str | None:
+    """The SHA-256 of an image's file; None if it cannot be read any more."""
     try:
         return sha256_of(images, position)
     except OSError:

@@ -3,10 +3,10 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lightning.fabric.plugins import CheckpointIO
@@ -16,14 +16,15 @@ from torch import Tensor
 
 from dnc import __version__
 from dnc.centroids import SubCentroidHead
-from dnc.data import Preprocessing
-from dnc.errors import DNCError, InvalidCheckpoint, InvalidSetting
+from dnc.data import Preprocessing, ScenePreprocessing
+from dnc.errors import DNCError, InvalidCheckpoint, InvalidModel, InvalidSetting
 from dnc.files import restore_folder, standing_folder, whole_folder
-from dnc.models import Classifier, HeadSettings
+from dnc.models import Classifier, HeadSettings, Segmenter, Views
 from dnc.models.heads import settings_of
 from dnc.recognition import Recognizer
+from dnc.scene_recognition import AnyRecognizer, SceneRecognizer
 from dnc.training.casebase import read_case_base, write_case_base
-from dnc.training.rebuilding import Description, fill_, rebuilt
+from dnc.training.rebuilding import Description, SceneDescription, fill_, rebuilt
 from dnc.training.state import (
     read_json,
     read_state,
@@ -34,11 +35,14 @@ from dnc.training.state import (
 )
 
 FORMAT = 1
+# The memory, and the classifier of deep supervision.
+TRAINING_ONLY = ("head.memory.", "auxiliary.")
 DESCRIPTION, WEIGHTS, TRAINING = "model.json", "model.safetensors", "training"
+Prepared = TypeVar("Prepared", Preprocessing, ScenePreprocessing)
 BEST, LAST, MODEL = Path("checkpoints/best"), Path("checkpoints/last"), Path("model")
 
 
-def describe(recognizer: Recognizer) -> dict[str, Any]:
+def describe(recognizer: AnyRecognizer) -> dict[str, Any]:
     """The description of a recognizer, for `model.json`."""
     if recognizer.network is None:
         raise InvalidCheckpoint(
@@ -47,13 +51,23 @@ def describe(recognizer: Recognizer) -> dict[str, Any]:
         )
     head = recognizer.model.head
     versions = {name: version(name) for name in ("torch", "timm", "safetensors")}
+    scene = None
+    if isinstance(recognizer, SceneRecognizer):
+        scene = SceneDescription(
+            decoder=recognizer.model.settings,
+            output_stride=recognizer.output_stride,
+            colours=recognizer.colours,
+            window=recognizer.views.window,
+        )
     try:
         return Description(
+            task="segmentation" if scene else "classification",
             classifier="dnc" if recognizer.model.is_dnc else "softmax",
             network=recognizer.network,
             head=settings_of(head) if isinstance(head, SubCentroidHead) else HeadSettings(),
             classes=recognizer.classes,
             preprocessing=recognizer.preprocessing.to_dict(),
+            scene=scene,
             notes={**recognizer.notes, "versions": {"dnc": __version__, **versions}},
         ).model_dump(mode="json")
     except ValueError as error:
@@ -63,16 +77,16 @@ def describe(recognizer: Recognizer) -> dict[str, Any]:
         ) from error
 
 
-def portable_weights(model: Classifier) -> dict[str, Tensor]:
-    """Weights and sub-centroids, without the memory, which only training needs."""
+def portable_weights(model: Classifier | Segmenter) -> dict[str, Tensor]:
+    """Weights and sub-centroids, without what only training needs."""
     return {
         name: value
         for name, value in model.state_dict().items()
-        if not name.startswith("head.memory.")
+        if not name.startswith(TRAINING_ONLY)
     }
 
 
-def save(recognizer: Recognizer, path: Path | str) -> None:
+def save(recognizer: AnyRecognizer, path: Path | str) -> None:
     """Writes a portable checkpoint; what was there before stays until it is complete."""
     described = describe(recognizer)
     with whole_folder(Path(path)) as folder:
@@ -81,8 +95,8 @@ def save(recognizer: Recognizer, path: Path | str) -> None:
             write_case_base(recognizer.cases, folder)
 
 
-def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
-    """The recognizer of a checkpoint, or of a run's best checkpoint.
+def load(path: Path | str, *, device: torch.device | str = "cpu") -> AnyRecognizer:
+    """The recognizer of a checkpoint, or of a run's best: a `Recognizer` or a `SceneRecognizer`.
 
     Args:
         path: the folder of a checkpoint or of a run of `dnc train` or `dnc fit`.
@@ -91,21 +105,51 @@ def load(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
     place = _device(device)
     folder = checkpoint_folder(Path(path))
     described = read_description(folder)
-    preprocessing = _preprocessing(described, folder)
     weights = folder / WEIGHTS
     shapes = tensor_shapes(weights)
     model = rebuilt(described, shapes, folder, file_bytes=weights.stat().st_size)
     fill_(model, read_tensors(weights), folder)
     head = model.head
     occupied = head.occupied if isinstance(head, SubCentroidHead) else None
-    return Recognizer(
-        model=model.eval().to(place),
+    cases = read_case_base(folder, occupied=occupied)
+    model.eval().to(place)
+    if isinstance(model, Classifier):
+        return Recognizer(
+            model=model,
+            network=described.network,
+            classes=described.classes,
+            preprocessing=_preprocessing(Preprocessing.from_dict, described, folder),
+            notes=described.notes,
+            cases=cases,
+        )
+    assert described.scene is not None
+    return SceneRecognizer(
+        model=model,
         network=described.network,
+        output_stride=described.scene.output_stride,
         classes=described.classes,
-        preprocessing=preprocessing,
+        colours=described.scene.colours,
+        preprocessing=_preprocessing(ScenePreprocessing.from_dict, described, folder),
         notes=described.notes,
-        cases=read_case_base(folder, occupied=occupied),
+        cases=cases,
+        views=Views(window=described.scene.window),
     )
+
+
+def load_classifier(path: Path | str, *, device: torch.device | str = "cpu") -> Recognizer:
+    """The classifier of a checkpoint; an error if it holds a segmenter."""
+    recognizer = load(path, device=device)
+    if not isinstance(recognizer, Recognizer):
+        raise InvalidModel(f"{path} is a segmenter, and this takes a classifier of whole images.")
+    return recognizer
+
+
+def load_segmenter(path: Path | str, *, device: torch.device | str = "cpu") -> SceneRecognizer:
+    """The segmenter of a checkpoint; an error if it holds a classifier."""
+    recognizer = load(path, device=device)
+    if not isinstance(recognizer, SceneRecognizer):
+        raise InvalidModel(f"{path} is a classifier of whole images, and this takes a segmenter.")
+    return recognizer
 
 
 def _device(device: torch.device | str) -> torch.device:
@@ -178,18 +222,21 @@ class CheckpointFolders(CheckpointIO):
 
 
 class Checkpoints(Callback):
-    """Saves the last epoch of a run, and the best one by its accuracy on the validation images.
+    """Saves the last epoch of a run, and the best one by its success on the validation images.
 
     Once sub-centroids are tied to images, only such epochs can be the best.
     """
 
-    def __init__(self, folder: Path, *, first_anchored_epoch: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, metric: str = "top1", first_anchored_epoch: int | None = None
+    ) -> None:
         self.folder = folder
+        self.metric = metric
         self.first_anchored_epoch = first_anchored_epoch
         self.best: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The best accuracy so far."""
+        """The best success so far."""
         return {"best": self.best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -200,10 +247,10 @@ class Checkpoints(Callback):
         """Saves; a part of the work of every process, since each holds a share of the memory."""
         if trainer.current_epoch == self.first_anchored_epoch:
             self.best = None
-        accuracy = trainer.callback_metrics.get("val/top1")
-        is_best = accuracy is not None and (self.best is None or float(accuracy) > self.best)
+        success = trainer.callback_metrics.get(f"val/{self.metric}")
+        is_best = success is not None and (self.best is None or float(success) > self.best)
         if is_best:
-            self.best = float(accuracy)  # type: ignore[arg-type]
+            self.best = float(success)  # type: ignore[arg-type]
         last, best = self.folder / LAST, self.folder / BEST
         # The best first: if the process dies in between, the epoch is run and saved once more.
         trainer.save_checkpoint(best if is_best else last)
@@ -238,8 +285,10 @@ def _write_model(described: Mapping[str, Any], weights: Mapping[str, Tensor], fo
     write_tensors(weights, folder / WEIGHTS)
 
 
-def _preprocessing(described: Description, folder: Path) -> Preprocessing:
+def _preprocessing(
+    read: Callable[[Mapping[str, Any]], Prepared], described: Description, folder: Path
+) -> Prepared:
     try:
-        return Preprocessing.from_dict(described.preprocessing)
+        return read(described.preprocessing)
     except (DNCError, OverflowError) as error:  # the latter for integers that no float can hold
         raise InvalidCheckpoint(f"{folder / DESCRIPTION}: preprocessing: {error}") from error

@@ -17,7 +17,7 @@ from dnc.models import Centring, Classifier, HeadSettings, centring_layer, class
 from dnc.recognition import Network, Recognizer
 from dnc.training.building import preprocessing_of
 from dnc.training.casebase import with_cases, write_case_table
-from dnc.training.checkpoint import load, save
+from dnc.training.checkpoint import load_classifier, save
 from dnc.training.features import Features, features_of
 from dnc.training.left_out import Choice, fitted_choice
 from dnc.training.listing import write_listing, write_set_aside
@@ -188,7 +188,7 @@ def fit(
 def frozen_network(settings: FitSettings) -> tuple[Classifier, Network, Preprocessing]:
     """A network as it is, without cases and centring, and how images become its input."""
     if settings.start_from is not None:
-        recognizer = load(settings.start_from)
+        recognizer = load_classifier(settings.start_from)
         network, model = recognizer.network, recognizer.model
         assert network is not None
         model.centring = nn.Identity()

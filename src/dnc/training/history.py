@@ -20,7 +20,7 @@ from dnc.files import whole_file
 COLLAPSED = 0.99
 
 # Panels that show at least the range from 0 to 1.
-AT_LEAST_ONE = ("val_top1", "empty_subcentroids", "memory_age")
+AT_LEAST_ONE = ("val_top1", "val_miou", "empty_subcentroids", "memory_age")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Row:
     learning_rate: float
     train_loss: float
     val_top1: float | None = None
+    val_miou: float | None = None
     val_loss: float | None = None
     pairwise_cosine: float | None = None
     empty_subcentroids: int | None = None
@@ -136,6 +137,7 @@ class History(Callback):
             learning_rate=float(trainer.optimizers[0].param_groups[0]["lr"]),
             train_loss=self._mean_loss(trainer, module),
             val_top1=_value(metrics, "val/top1"),
+            val_miou=_value(metrics, "val/miou"),
             val_loss=_value(metrics, "val/loss"),
             **self._health(trainer, module.model.head),
         )
@@ -193,6 +195,7 @@ def curves_figure(rows: Sequence[Row]) -> Figure:
     panels: list[tuple[str, list[tuple[str, str]]]] = [
         ("loss", [("train_loss", "training"), ("val_loss", "validation")]),
         ("accuracy on validation images", [("val_top1", "top 1")]),
+        ("mean IoU on validation images", [("val_miou", "")]),
         ("learning rate", [("learning_rate", "")]),
         ("pairwise cosine inside a class", [("pairwise_cosine", "mean of classes")]),
         ("sub-centroids without rows", [("empty_subcentroids", "")]),

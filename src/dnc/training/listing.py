@@ -2,23 +2,27 @@
 
 import csv
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from dnc.data import BadFile, DataSplits
+from dnc.data import BadFile, Scenes, Splits
 from dnc.files import whole_file
 
 
-def write_listing(splits: DataSplits, path: Path) -> None:
-    """Writes which image has which id, label and part: an id leads back to its file."""
+def write_listing(splits: Splits[Any], path: Path) -> None:
+    """Writes which image has which id, label (or mask) and part: an id leads back to its file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as unfinished, _table(unfinished) as file:
         table = csv.writer(file)
-        table.writerow(["id", "file", "label", "part"])
+        is_of_scenes = isinstance(next(iter(splits.parts().values())), Scenes)
+        table.writerow(["id", "file", "mask" if is_of_scenes else "label", "part"])
         for part, images in splits.parts().items():
-            for number, name, label in zip(
-                images.ids.tolist(), images.names, images.labels.tolist(), strict=True
-            ):
-                table.writerow([number, name, images.classes[label], part])
+            told = (
+                images.masks
+                if isinstance(images, Scenes)
+                else [images.classes[label] for label in images.labels.tolist()]
+            )
+            for number, name, label in zip(images.ids.tolist(), images.names, told, strict=True):
+                table.writerow([number, name, label, part])
 
 
 def write_set_aside(files: tuple[BadFile, ...], path: Path) -> None:

@@ -1,8 +1,9 @@
 """One training step, one validation step, and what is kept of them: the method on Lightning."""
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from lightning.pytorch import LightningModule
@@ -11,21 +12,27 @@ from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dnc.centroids import SubCentroidHead, exempt_from_broadcast, momentum_at
-from dnc.data import Batch
-from dnc.evaluation import Tally
-from dnc.models import Classifier
+from dnc.data import Batch, SceneBatch
+from dnc.evaluation import Evaluation, PixelEvaluation, PixelTally, Tally
+from dnc.models import Classifier, Segmenter
+from dnc.models.last_layer import twin
 from dnc.recognition import Recognizer
+from dnc.scene_recognition import AnyRecognizer
 from dnc.training.checkpoint import describe, portable_weights
 from dnc.training.optimizers import optimizer, parameter_groups
 from dnc.training.recipe import Recipe
 from dnc.training.schedule import learning_rate_factor
 from dnc.training.state import random_state, set_random_state
 
+# Parts of a model that are no part of how it sees.
+NOT_AVERAGED = ("head", "auxiliary")
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
+GivenBatch = TypeVar("GivenBatch", Batch, SceneBatch)
 
-class TrainingModule(LightningModule):
-    """Trains a recognizer's model by a recipe.
+
+class TrainingModule(LightningModule, Generic[GivenBatch]):
+    """Trains a recognizer's model by a recipe; what a loss is, and what is right, its task says.
 
     The order in a step is the method's: score, loss, backward, optimizer step, and only then does
     the head absorb the batch. Batches that are accumulated for one step are absorbed as one.
@@ -36,10 +43,12 @@ class TrainingModule(LightningModule):
 
     """
 
-    def __init__(self, recognizer: Recognizer, recipe: Recipe) -> None:
+    def __init__(
+        self, recognizer: AnyRecognizer, recipe: Recipe, *, tally: type[Tally] | type[PixelTally]
+    ) -> None:
         super().__init__()
         self.recognizer = recognizer
-        self.model = recognizer.model
+        self.model: Classifier | Segmenter = recognizer.model
         self.recipe = recipe
         self.averaged: AveragedModel | None = None
         if recipe.optimizer.ema is not None:
@@ -48,27 +57,41 @@ class TrainingModule(LightningModule):
                 _embedding(self.model), multi_avg_fn=average, use_buffers=True
             )
             self.averaged.requires_grad_(False)
-        self.tally = Tally(len(recognizer.classes))
+        self.new_tally = tally
+        self.tally = tally(len(recognizer.classes))
         self.waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self.resumed_from: dict[str, Any] | None = None
         # DDP would overwrite each process's share of the memory with the first one's.
         exempt_from_broadcast(self)
 
+    @abstractmethod
+    def counted_rows(self, batch: GivenBatch) -> int:
+        """Rows of a batch that have a share in the loss; 0 if the batch cannot be trained on."""
+
+    @abstractmethod
+    def mean_loss(self, batch: GivenBatch) -> Tensor:
+        """The mean loss of the rows of a batch (Eq. 7); what is absorbed later waits."""
+
     @property
-    def evaluated(self) -> Classifier:
-        """The classifier that is validated and kept: with the averaged weights if there are any."""
+    @abstractmethod
+    def rows_of_step(self) -> int:
+        """Rows of an optimizer's step, about."""
+
+    @property
+    def evaluated(self) -> Classifier | Segmenter:
+        """The model that is validated and kept: with the averaged weights if there are any."""
         if self.averaged is None:
             return self.model
-        parts = cast("nn.ModuleList", self.averaged.module)
-        classifier = Classifier(parts[0], self.model.head)
-        classifier.projection, classifier.centring = parts[1], parts[2]
-        return classifier
+        whole = cast("Classifier | Segmenter", twin(self.model))
+        for name, part in cast("nn.ModuleDict", self.averaged.module).items():
+            whole._modules[name] = part
+        return whole
 
     def copy_centring_to_average(self) -> None:
         """Gives statistics that were taken all at once to the averaged weights as they are."""
         if self.averaged is not None:
-            parts = cast("nn.ModuleList", self.averaged.module)
-            parts[2].load_state_dict(self.model.centring.state_dict())
+            parts = cast("nn.ModuleDict", self.averaged.module)
+            parts["centring"].load_state_dict(self.model.centring.state_dict())
 
     def configure_optimizers(self) -> Any:
         """The recipe's optimizer, and its schedule by the step."""
@@ -122,18 +145,13 @@ class TrainingModule(LightningModule):
                 if isinstance(module, BATCH_NORMS):
                     module.eval()
 
-    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+    def training_step(self, batch: GivenBatch, batch_index: int) -> Tensor:
         """The loss of a batch (Eq. 7); its features wait until the step is done."""
-        share = self._share_of_rows(len(batch.labels) if len(batch.labels) > 1 else 0)
-        if len(batch.labels) < 2:  # one row has no batch statistics
-            return self._no_loss()
-        features = self.model.features(batch.images)
-        scores = self.model.head(features)
-        losses = _losses(scores, batch, self.recipe.optimizer.label_smoothing)
-        self._keep(features.detach(), batch)
-        return losses.mean() * share
+        rows = self.counted_rows(batch)
+        share = self._share_of_rows(rows)
+        return self.mean_loss(batch) * share if rows else self._no_loss()
 
-    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_index: int) -> None:
+    def on_train_batch_end(self, outputs: Any, batch: GivenBatch, batch_index: int) -> None:
         """After the optimizer's step: the head absorbs the rows that carry one label (Eq. 6, 8)."""
         if not self._step_was_taken(batch_index):
             return
@@ -141,15 +159,14 @@ class TrainingModule(LightningModule):
         if isinstance(head, SubCentroidHead):
             if self.recipe.head.momentum == "auto":
                 head.momentum = self._momentum(head.classes)
-            head.absorb(*self._waiting_rows(head))
+            self.absorb(head)
         self.waiting.clear()
         if self.averaged is not None:
             self.averaged.update_parameters(_embedding(self.model))
 
-    def validation_step(self, batch: Batch, batch_index: int) -> None:
-        """Counts what the evaluated classifier gets right."""
-        if len(batch.labels):
-            self.tally.add(self.evaluated.eval()(batch.images), batch.labels)
+    def absorb(self, head: SubCentroidHead) -> None:
+        """Lets the head absorb what waits (Eq. 6, 8)."""
+        head.absorb(*self._waiting_rows(head))
 
     def on_validation_epoch_end(self) -> None:
         """Adds up over the processes and logs."""
@@ -159,18 +176,17 @@ class TrainingModule(LightningModule):
                 name: self.trainer.strategy.reduce(value.to(self.device), reduce_op="sum").cpu()
                 for name, value in state.items()
             }
-        whole = Tally(len(self.recognizer.classes))
+        whole = self.new_tally(len(self.recognizer.classes))
         whole.add_state(state)
-        evaluation = whole.result(self.recognizer.classes)
-        self.tally = Tally(len(self.recognizer.classes))
-        self.log("val/top1", evaluation.top1, rank_zero_only=True)
-        if math.isfinite(evaluation.mean_loss):
-            self.log("val/loss", evaluation.mean_loss, rank_zero_only=True)
+        self.tally = self.new_tally(len(self.recognizer.classes))
+        for name, value in validation_figures(whole.result(self.recognizer.classes)).items():
+            if math.isfinite(value):
+                self.log(f"val/{name}", value, rank_zero_only=True)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds what Lightning does not know: the model by itself, whole memory, random states."""
         weights = portable_weights(self.evaluated)
-        described = describe(replace(self.recognizer, model=self.evaluated))
+        described = describe(replace(self.recognizer, model=self.evaluated))  # type: ignore[arg-type]
         checkpoint["recognizer"] = {"description": described, "weights": weights}
         checkpoint["random_states"] = self._random_states()
         head = self.model.head
@@ -195,17 +211,15 @@ class TrainingModule(LightningModule):
         """A loss of nothing that still reaches every parameter, so that no process waits."""
         return torch.stack([p.sum() for p in self.model.parameters() if p.requires_grad]).sum() * 0
 
-    def _keep(self, features: Tensor, batch: Batch) -> None:
-        """Keeps what the head absorbs after the step; rows with two labels are left out."""
+    def keep(self, features: Tensor, labels: Tensor, ids: Tensor) -> None:
+        """Keeps what the head absorbs after the step: rows or a map, with a label for each row."""
         head = self.model.head
         if isinstance(head, SubCentroidHead):
-            counts = batch.single_label
             if self.recipe.training.precision == "16-mixed":
                 # Where float16 overflows, the step is skipped and the scale lowered.
-                counts = counts & features.isfinite().all(dim=1)
+                labels = labels.masked_fill(~features.isfinite().all(dim=1), head.ignore_index)
                 features = features.nan_to_num()
-            labels = batch.labels.masked_fill(~counts, head.ignore_index)
-            self.waiting.append((features, labels, batch.ids))
+            self.waiting.append((features.detach(), labels, ids))
 
     def _waiting_rows(self, head: SubCentroidHead) -> tuple[Tensor, Tensor, Tensor]:
         """Features, labels and ids of the step's batches."""
@@ -217,12 +231,11 @@ class TrainingModule(LightningModule):
 
     def _momentum(self, classes: int) -> float:
         """As fast as the length of the run asks for; the optimizer has taken its step already."""
-        training = self.recipe.training
         return momentum_at(
             self.trainer.global_step - 1,
             steps=int(self.trainer.estimated_stepping_batches),
             classes=classes,
-            rows=training.batch_size * training.accumulate,
+            rows=self.rows_of_step,
         )
 
     def _step_was_taken(self, batch_index: int) -> bool:
@@ -239,9 +252,47 @@ class TrainingModule(LightningModule):
             set_random_state(states[self.global_rank], self.device)
 
 
-def _embedding(model: Classifier) -> nn.ModuleList:
-    """All of a classifier but its head."""
-    return nn.ModuleList([model.backbone, model.projection, model.centring])
+class ClassifierTraining(TrainingModule[Batch]):
+    """Trains a classifier: a row for each image."""
+
+    def __init__(self, recognizer: Recognizer, recipe: Recipe) -> None:
+        super().__init__(recognizer, recipe, tally=Tally)
+
+    def counted_rows(self, batch: Batch) -> int:
+        """All images of a batch; one alone has no batch statistics."""
+        return len(batch.labels) if len(batch.labels) > 1 else 0
+
+    def mean_loss(self, batch: Batch) -> Tensor:
+        """Cross-entropy; images with two labels are not absorbed."""
+        features = self.model.features(batch.images)
+        scores = self.model.head(features)
+        losses = _losses(scores, batch, self.recipe.optimizer.label_smoothing)
+        self.keep(features, batch.labels.masked_fill(~batch.single_label, -100), batch.ids)
+        return losses.mean()
+
+    @property
+    def rows_of_step(self) -> int:
+        """The images of a step."""
+        return self.recipe.training.batch_size * self.recipe.training.accumulate
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        """Counts what the evaluated classifier gets right."""
+        if len(batch.labels):
+            self.tally.add(self.evaluated.eval()(batch.images), batch.labels)
+
+
+def validation_figures(evaluation: Evaluation | PixelEvaluation) -> dict[str, float]:
+    """What is watched on the validation images while a run goes on."""
+    if isinstance(evaluation, PixelEvaluation):
+        return {"miou": evaluation.miou, "pixel_accuracy": evaluation.pixel_accuracy}
+    return {"top1": evaluation.top1, "loss": evaluation.mean_loss}
+
+
+def _embedding(model: Classifier | Segmenter) -> nn.ModuleDict:
+    """All of a model but its head."""
+    return nn.ModuleDict(
+        {name: part for name, part in model.named_children() if name not in NOT_AVERAGED}
+    )
 
 
 def _losses(scores: Tensor, batch: Batch, smoothing: float) -> Tensor:

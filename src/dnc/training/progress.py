@@ -73,9 +73,13 @@ class RunProgress(Callback):
             self.bar = None
 
     def _told(self, trainer: Trainer, row: Row) -> str:
-        accuracy = "" if row.val_top1 is None else f"  validation {100 * row.val_top1:6.2f} %"
+        told = "".join(
+            f"  validation {name}{100 * share:6.2f} %"
+            for name, share in (("", row.val_top1), ("mIoU ", row.val_miou))
+            if share is not None
+        )
         return (
-            f"epoch {row.epoch:>3}/{trainer.max_epochs}  loss {row.train_loss:.4f}{accuracy}"
+            f"epoch {row.epoch:>3}/{trainer.max_epochs}  loss {row.train_loss:.4f}{told}"
             f"  {row.images_per_second:.0f} images/s  {self._left(trainer)} left"
         )
 

@@ -1,10 +1,10 @@
 """What a checkpoint says of its model, and the model built again from that."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -13,12 +13,34 @@ from torch import Tensor
 from dnc.centroids import SubCentroidHead
 from dnc.data.settings import MAX_SIZE
 from dnc.errors import InvalidCheckpoint
-from dnc.models import Classifier, HeadSettings, backbone, classifier
+from dnc.models import (
+    Classifier,
+    DecoderSettings,
+    HeadSettings,
+    Segmenter,
+    backbone,
+    classifier,
+    segmenter,
+)
+from dnc.models.decoders import decoder
+from dnc.models.feature_maps import map_info
 from dnc.recognition import Network
 
 # What a network computes for itself and keeps in no file (masks of attention, say) is small beside
 # its weights, unless it is asked for a size that its weights were never trained at.
+Byte = Annotated[int, Field(ge=0, le=255)]
 MOST_TIMES_THE_FILE, AND_BYTES = 4, 2**28
+
+
+class SceneDescription(BaseModel):
+    """What `model.json` says of a segmenter besides."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decoder: DecoderSettings
+    output_stride: Literal[8, 16, 32] | None
+    colours: tuple[tuple[Byte, Byte, Byte], ...]
+    window: Annotated[int, Field(ge=1, le=MAX_SIZE)] | None
 
 
 class Description(BaseModel):
@@ -27,12 +49,13 @@ class Description(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[1] = 1
-    task: Literal["classification"] = "classification"
+    task: Literal["classification", "segmentation"] = "classification"
     classifier: Literal["dnc", "softmax"]
     network: Network
     head: HeadSettings
     classes: tuple[str, ...] = Field(min_length=1, max_length=10**6)
     preprocessing: dict[str, Any]
+    scene: SceneDescription | None = None
     notes: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -45,10 +68,18 @@ class Description(BaseModel):
             raise ValueError(f"network.size must be in 1..{MAX_SIZE}")
         return self
 
+    @model_validator(mode="after")
+    def _scene_is_of_the_task(self) -> Self:
+        if (self.scene is not None) != (self.task == "segmentation"):
+            raise ValueError(f"scene is for task segmentation; the task is {self.task}")
+        if self.scene is not None and len(self.scene.colours) != len(self.classes):
+            raise ValueError("scene.colours must be one for each class")
+        return self
+
 
 @dataclass(frozen=True)
 class EmptyNetwork:
-    """A network without its weights: the shapes of what it keeps, and what it takes in memory."""
+    """An embedding without its weights: shapes of what it keeps, and what it takes in memory."""
 
     shapes: Mapping[str, tuple[int, ...]]
     dim: int
@@ -57,7 +88,7 @@ class EmptyNetwork:
 
 def rebuilt(
     described: Description, shapes: Mapping[str, tuple[int, ...]], folder: Path, *, file_bytes: int
-) -> Classifier:
+) -> Classifier | Segmenter:
     """The model without its weights, once it is certain that the file holds as many as it takes.
 
     A description can ask for a network of any size; the file's own shapes are the bound.
@@ -70,23 +101,14 @@ def rebuilt(
     """
     network = described.network
     try:
-        empty = empty_network(network.name, network.size)
+        empty = empty_network(network, described.scene)
         _require_fit(shapes, _expected(described, empty), folder)
         if empty.bytes > MOST_TIMES_THE_FILE * file_bytes + AND_BYTES:
             raise InvalidCheckpoint(
                 f"{folder} asks for {network.name} at {network.size} pixels, which takes "
                 f"{empty.bytes:,} bytes where its weights are {file_bytes:,}."
             )
-        model, _ = classifier(
-            network.name,
-            len(described.classes),
-            kind=described.classifier,
-            head=HeadSettings(**{**asdict(described.head), "memory_rows": 0}),
-            projection=network.projection,
-            centring=network.centring,
-            image_size=network.size,
-        )
-        return model
+        return _built(described)
     except InvalidCheckpoint:
         raise
     except Exception as error:  # whatever a network raises that is asked for what it cannot be
@@ -95,20 +117,61 @@ def rebuilt(
         ) from error
 
 
+def _built(described: Description) -> Classifier | Segmenter:
+    network, scene = described.network, described.scene
+    head = HeadSettings(**{**asdict(described.head), "memory_rows": 0})
+    if scene is None:
+        return classifier(
+            network.name,
+            len(described.classes),
+            kind=described.classifier,
+            head=head,
+            projection=network.projection,
+            centring=network.centring,
+            image_size=network.size,
+        )[0]
+    return segmenter(
+        network.name,
+        len(described.classes),
+        decoder=scene.decoder,
+        kind=described.classifier,
+        head=head,
+        output_stride=scene.output_stride,
+        projection=network.projection,
+        centring=network.centring,
+        image_size=network.size,
+    )[0]
+
+
 @lru_cache(maxsize=32)
-def empty_network(name: str, size: int) -> EmptyNetwork:
-    """A network at an image size, made without memory for its weights."""
+def empty_network(network: Network, scene: SceneDescription | None) -> EmptyNetwork:
+    """The embedding of a model, all but its head, made without memory for its weights."""
     with torch.device("meta"):
-        network, info = backbone(name, image_size=size)
-    kept = [*network.parameters(), *network.buffers()]
+        made, info = backbone(
+            network.name,
+            image_size=network.size,
+            output_stride=None if scene is None else scene.output_stride,
+            any_size=scene is not None,
+        )
+        kept = [*made.parameters(), *made.buffers()]
+        shapes = {f"backbone.{key}": value.shape for key, value in made.state_dict().items()}
+        dim = info.dim
+        if scene is not None:
+            maps = map_info(made)
+            if network.projection is not None:
+                channels = (*maps.channels[:-1], network.projection)
+                maps = replace(maps, channels=channels)
+            behind, _ = decoder(scene.decoder, maps)
+            kept += [*behind.parameters(), *behind.buffers()]
+            shapes |= {f"decoder.{key}": value.shape for key, value in behind.state_dict().items()}
     return EmptyNetwork(
-        shapes={key: tuple(value.shape) for key, value in network.state_dict().items()},
-        dim=info.dim,
+        shapes={key: tuple(shape) for key, shape in shapes.items()},
+        dim=dim,
         bytes=sum(value.numel() * value.element_size() for value in kept),
     )
 
 
-def fill_(model: Classifier, tensors: Mapping[str, Tensor], folder: Path) -> None:
+def fill_(model: Classifier | Segmenter, tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Loads weights and sub-centroids into a model, if they fit in every respect."""
     state = model.state_dict()
     for name, tensor in tensors.items():
@@ -138,9 +201,11 @@ def _expected(described: Description, empty: EmptyNetwork) -> dict[str, tuple[in
     """Shapes of all that can be large in a model."""
     projection, classes = described.network.projection, len(described.classes)
     dim = empty.dim if projection is None else projection
-    expected = {f"backbone.{name}": shape for name, shape in empty.shapes.items()}
+    expected = dict(empty.shapes)
     if projection is not None:
         expected["projection.weight"] = (dim, empty.dim)
+    if described.scene is not None:
+        dim = described.scene.decoder.channels
     if described.network.centring == "whitened":
         expected["centring.matrix"] = (dim, dim)
     if described.classifier == "softmax":

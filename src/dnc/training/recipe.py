@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, ValidationError, model_validator
 
+from dnc.data import KINDS, SCENE_KINDS
 from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
+from dnc.models import HeadSettings
 from dnc.training.recipe_text import nearest, parsed, read_text, recipe_path, told, written
 from dnc.training.sections import (
     Augment,
@@ -17,10 +19,26 @@ from dnc.training.sections import (
     Head,
     Model,
     Optimizer,
+    Scene,
     Schedule,
     Section,
+    Segmenter,
     Training,
 )
+
+Task = Literal["classification", "segmentation"]
+
+# Fields that mean nothing for the other task. One that is set there all the same would be ignored,
+# so it is an error.
+OF_CLASSIFICATION = (
+    *("data.train_per_class", "data.size", "data.resize", "data.store", "data.download"),
+    *("head.memory_batches", "head.memory_dtype", "head.batch_means", "head.start_epoch"),
+    *("head.anchor_choice", "augment"),
+)
+# From this many batches on an epoch consists of whole ones. A small last batch has poor statistics;
+# in a large set nobody misses it, and it is of other images the next time.
+WHOLE_BATCHES_FROM = 10
+OF_SEGMENTATION = ("data.train_images", "segmenter", "scene", "training.iterations")
 
 
 class Recipe(Section):
@@ -30,13 +48,50 @@ class Recipe(Section):
         "run", description="names the folder of the run"
     )
     about: str = Field("", description="a sentence on what it is for")
+    task: Task = Field("classification", description="of images, or of their pixels")
     data: Data = Data()
     model: Model = Model()
+    segmenter: Segmenter = Segmenter()
     head: Head = Head()
+    scene: Scene = Scene()
     augment: Augment = Augment()
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     training: Training = Training()
+
+    @model_validator(mode="after")
+    def _settings_are_of_the_task(self) -> Self:
+        foreign = OF_CLASSIFICATION if self.task == "segmentation" else OF_SEGMENTATION
+        defaults = type(self)._untouched()
+        for name in foreign:
+            given, default = self, defaults
+            for part in name.split("."):
+                given, default = getattr(given, part), default[part]
+            value = given.model_dump() if isinstance(given, Section) else given
+            if value != default:
+                raise ValueError(f"{name} is set, which means nothing for task {self.task}")
+        if self.task == "segmentation" and self.head.start == "data":
+            raise ValueError(
+                "head.start is data, which is for task classification: the decoder of a segmenter "
+                "begins at random, and so do its features"
+            )
+        if self.data.kind is not None and (self.data.kind in SCENE_KINDS) != (
+            self.task == "segmentation"
+        ):
+            kinds = SCENE_KINDS if self.task == "segmentation" else KINDS
+            raise ValueError(
+                f"data.kind is {self.data.kind}, and task {self.task}; use one of "
+                f"{', '.join(kinds)}"
+            )
+        return self
+
+    @classmethod
+    def _untouched(cls) -> dict[str, Any]:
+        """Every default, as nested mappings."""
+        return {
+            name: info.default.model_dump() if isinstance(info.default, Section) else info.default
+            for name, info in cls.model_fields.items()
+        }
 
     @model_validator(mode="after")
     def _whitening_has_data(self) -> Self:
@@ -76,6 +131,21 @@ class Recipe(Section):
                 "one epoch before they are tied"
             )
         return self
+
+    @property
+    def metric(self) -> str:
+        """What the best epoch is chosen by."""
+        return "miou" if self.task == "segmentation" else "top1"
+
+    @property
+    def head_settings(self) -> HeadSettings:
+        """The settings of a head of sub-centroids."""
+        is_scene = self.task == "segmentation"
+        return self.head.settings(
+            self.training.batch_size,
+            rows_per_class=self.scene.pixels_per_class if is_scene else None,
+            seed=self.training.seed,
+        )
 
     @property
     def first_anchored_epoch(self) -> int | None:
@@ -146,6 +216,17 @@ class Recipe(Section):
         brought = {"network": name, "projection": projection, "centring": centring}
         model = self.model.model_copy(update={**brought, "pretrained": False})
         return self.model_copy(update={"model": model})
+
+    def with_epochs_for(self, images: int) -> "Recipe":
+        """The recipe with as many epochs as have the steps that it asks for."""
+        if self.training.iterations is None:
+            return self
+        batch = self.training.batch_size
+        # As many batches as a loader makes of so many images: a small rest is left out.
+        steps = images // batch if images >= WHOLE_BATCHES_FROM * batch else -(-images // batch)
+        epochs = -(-self.training.iterations // max(1, steps))
+        training = self.training.model_copy(update={"epochs": epochs})
+        return self.model_copy(update={"training": training})
 
     def with_absolute_paths(self) -> "Recipe":
         """The recipe with paths that mean the same from every folder."""

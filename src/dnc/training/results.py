@@ -3,35 +3,31 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from dnc import __version__
 from dnc.centroids import Fidelity, SubCentroidHead
-from dnc.data import BadFile, DataSplits, Images, open_data
+from dnc.data import BadFile, DataSplits, Images, Scenes, Splits, open_data
 from dnc.data.splitting import at_most_per_class
 from dnc.errors import InvalidData
-from dnc.evaluation import Evaluation, evaluate, write_evaluation
+from dnc.evaluation import Evaluation, PixelEvaluation, evaluate, write_evaluation
 from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
+from dnc.scene_recognition import AnyRecognizer
 from dnc.training.casebase import with_cases, write_case_table
-from dnc.training.checkpoint import BEST, LAST, MODEL, load, save
+from dnc.training.checkpoint import BEST, LAST, MODEL, load_classifier, save
 from dnc.training.features import Features, features_of, most_per_class
 from dnc.training.gallery import gallery_figure
 from dnc.training.history import Row, health_figures
+from dnc.training.job import Result
 from dnc.training.recipe import Recipe
 
 RESULTS = "results.json"
 
-
-@dataclass(frozen=True)
-class Result:
-    """An evaluation and the images that it is of."""
-
-    images: str
-    evaluation: Evaluation
+Part = TypeVar("Part", Images, Scenes)
 
 
 def evaluation_sets(
@@ -48,17 +44,17 @@ def evaluation_sets(
         path, kind = recipe.data.named_set(given)
         further = open_data(path, kind=kind, validation_share=0.0)
         sets[given] = part_to_evaluate(further, given)[1]
-        class_map(recognizer, sets[given].classes)
+        class_map(recognizer.classes, sets[given].classes)
     return sets
 
 
 def part_to_evaluate(
-    splits: DataSplits,
+    splits: Splits[Part],
     where: object,
     *,
     wanted: str | None = None,
-    recognizer: Recognizer | None = None,
-) -> tuple[str, Images]:
+    recognizer: AnyRecognizer | None = None,
+) -> tuple[str, Part]:
     """The wanted part; or the test images if there are any, else the validation images, else all.
 
     Args:
@@ -100,17 +96,21 @@ def split_of_training(recognizer: Recognizer, path: Path, *, kind: str | None) -
     return whole
 
 
-def was_trained_on(recognizer: Recognizer, images: Images) -> bool:
+def was_trained_on(recognizer: AnyRecognizer, images: Images | Scenes) -> bool:
     """Whether these are the very images that the model was trained on."""
     known = recognizer.notes.get("data")
     return isinstance(known, dict) and known.get("fingerprint") == images.fingerprint()
 
 
-def kept_model(folder: Path, *, device: str) -> Recognizer:
-    """Keeps the best checkpoint, or the last where nothing was validated."""
+def chosen_checkpoint(folder: Path) -> Path:
+    """The best checkpoint of a run, or the last where nothing was validated."""
     restore_folder(folder / BEST)
-    chosen = folder / (BEST if (folder / BEST).is_dir() else LAST)
-    recognizer = load(chosen, device=device)
+    return folder / (BEST if (folder / BEST).is_dir() else LAST)
+
+
+def kept_classifier(folder: Path, *, device: str) -> Recognizer:
+    """Keeps the chosen checkpoint."""
+    recognizer = load_classifier(chosen_checkpoint(folder), device=device)
     save(recognizer, folder / MODEL)  # so that it is there if the evaluation is interrupted
     return recognizer
 
@@ -133,9 +133,9 @@ def evaluated(
             workers=recipe.data.workers,
             on_bad_file=on_bad_file,
         )
-        write_evaluation(evaluation, folder / "evaluation" / _file_name(name))
+        write_evaluation(evaluation, folder / "evaluation" / file_name(name))
         results.append(Result(name, evaluation))
-    recognizer.notes["results"] = {result.images: result.evaluation.top1 for result in results}
+        recognizer.notes.setdefault("results", {})[name] = evaluation.top1
     save(recognizer, folder / MODEL)
     return tuple(results)
 
@@ -178,6 +178,11 @@ def described_cases(
     with whole_file(folder / "cases.png") as unfinished:
         figure = gallery_figure(recognizer, images, features, found)
         figure.savefig(unfinished, dpi=110, format="png")
+    return case_figures(head, found)
+
+
+def case_figures(head: SubCentroidHead, found: Fidelity) -> dict[str, float]:
+    """How true sub-centroids are to what they stand for, in figures."""
     cosines = found.cosine_to_mean[found.held > 0]
     figures: dict[str, float | None] = {
         "cosine_to_mean": float(cosines.mean()),
@@ -221,13 +226,17 @@ def write_results(
         unfinished.write_text(json.dumps(tree, indent=1, allow_nan=False), encoding="utf-8")
 
 
-def _figures(evaluation: Evaluation) -> dict[str, object]:
+def _figures(evaluation: Evaluation | PixelEvaluation) -> dict[str, object]:
     """The single numbers of an evaluation, as JSON knows them."""
     whole = evaluation.to_dict()
+    if isinstance(evaluation, PixelEvaluation):
+        pixels = ("images", "pixels", "miou", "mean_accuracy", "pixel_accuracy")
+        return {name: whole[name] for name in (*pixels, "frequency_weighted_iou")}
     names = ("images", "top1", "top5", "mean_recall", "mean_loss")
     figures = {name: whole[name] for name in names}
     return {**figures, "calibration_error": whole["calibration"]["error"]}
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
+    """What of a name can be the name of a file."""
     return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in name)

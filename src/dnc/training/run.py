@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
@@ -13,30 +14,20 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
-from dnc.data import BadFile, DataSplits, open_data
+from dnc.data import BadFile, DataSplits, SceneSplits, Splits, open_data, open_scenes
 from dnc.errors import InvalidData, InvalidRecipe
 from dnc.files import restore_folder
-from dnc.recognition import Recognizer
-from dnc.training.anchoring import Anchoring, refresh_kept_
-from dnc.training.building import new_recognizer, recipe_in_truth, resumed_recognizer
+from dnc.scene_recognition import AnyRecognizer
 from dnc.training.checkpoint import LAST, CheckpointFolders, Checkpoints, read_description
+from dnc.training.classifying import Classifying
 from dnc.training.history import History
+from dnc.training.job import Job, Result
 from dnc.training.listing import read_set_aside, write_listing, write_set_aside
 from dnc.training.loading import RunData
-from dnc.training.module import TrainingModule
 from dnc.training.progress import RunProgress
 from dnc.training.recipe import Recipe
-from dnc.training.results import (
-    Result,
-    described_cases,
-    evaluated,
-    evaluation_sets,
-    kept_model,
-    seen_by,
-    settle_,
-    write_results,
-)
-from dnc.training.starting import StartFromData
+from dnc.training.results import write_results
+from dnc.training.segmenting import Segmenting
 
 RECIPE = "recipe.yaml"
 
@@ -79,50 +70,66 @@ def train(
     _require_hardware(recipe)
     recipe = recipe.with_absolute_paths()
     seed_everything(recipe.training.seed, verbose=False)
-    splits = opened(recipe, console if first else Console(quiet=True))
+    job = job_for(recipe, console if first else Console(quiet=True))
     last = folder / LAST
     restore_folder(last)
     resumed = resume and last.is_dir()
     if resumed:
-        _require_same_data(splits, last)
-    recognizer = resumed_recognizer(recipe, last) if resumed else new_recognizer(recipe, splits)
-    assert recognizer.network is not None
-    recipe = recipe_in_truth(recipe, recognizer.network)
-    sets = evaluation_sets(recipe, splits, recognizer)
-    data = RunData(recipe, splits, recognizer.preprocessing)
-    module = TrainingModule(recognizer, recipe)
+        _require_same_data(job.splits, last)
+    recognizer = job.resumed_recognizer(last) if resumed else job.new_recognizer()
+    recipe = job.recipe
+    job.prepare(recognizer)
+    data = job.data(recognizer)
+    module = job.module(recognizer)
     history = History(folder, warn=lambda text: console.print(f"Warning: {text}", style="yellow"))
     with _quiet_engine():
         callbacks = [history, RunProgress(console, history), SetAside(folder, data)]
-        if recipe.head.start == "data":
-            callbacks.append(StartFromData(recipe, splits))
-        if recipe.first_anchored_epoch is not None:
-            callbacks.append(Anchoring(recipe, splits))
-        trainer = _trainer(recipe, folder, callbacks)
+        trainer = _trainer(recipe, folder, [*callbacks, *job.callbacks()])
         if first:
             folder.mkdir(parents=True, exist_ok=True)
             recipe.write(folder / RECIPE)
-            write_listing(splits, folder / "files.csv")
-            console.print(_summary(recognizer, splits, recipe), highlight=False)
+            write_listing(job.splits, folder / "files.csv")
+            console.print(_summary(recognizer, job), highlight=False)
         trainer.fit(module, data, ckpt_path=last if resumed else None)
     if not trainer.is_global_zero:
         return None
-    found: list[BadFile] = [*splits.set_aside, *SetAside.found(folder)]
-    recognizer = kept_model(folder, device=str(trainer.strategy.root_device))
-    if recipe.first_anchored_epoch is not None:
-        refresh_kept_(recognizer, splits, folder, workers=recipe.data.workers)
-    seen = seen_by(recognizer, splits, workers=recipe.data.workers)
-    if seen is not None:
-        found += seen[1].bad_files
-        if recipe.head.settle and recipe.first_anchored_epoch is None:
-            settle_(recognizer, seen[1], folder)
-    results = evaluated(recognizer, folder, recipe, sets, on_bad_file=found.append)
-    cases = {} if seen is None else described_cases(recognizer, splits, *seen, folder)
+    found: list[BadFile] = [*job.splits.set_aside, *SetAside.found(folder)]
+    device = str(trainer.strategy.root_device)
+    finished = job.finish(folder, device=device, on_bad_file=found.append)
     set_aside = tuple(dict.fromkeys(found))
     write_set_aside(set_aside, folder / "set-aside.csv")
     SetAside.remove(folder)
-    write_results(folder, results, history.rows, cases)
-    return RunReport(folder, results, set_aside)
+    write_results(folder, finished.results, history.rows, finished.cases)
+    return RunReport(folder, finished.results, set_aside)
+
+
+def job_for(recipe: Recipe, console: Console) -> Job:
+    """What is to be done by a recipe, with its images; how many were set aside is told."""
+    if recipe.task == "segmentation":
+        scenes = opened_scenes(recipe, console)
+        assert scenes.train is not None
+        return Segmenting(recipe.with_epochs_for(len(scenes.train)), scenes)
+    return Classifying(recipe, opened(recipe, console))
+
+
+def opened_scenes(recipe: Recipe, console: Console) -> SceneSplits:
+    """The recipe's scenes; which were set aside is told."""
+    settings = recipe.data
+    with console.status("looking at the masks") as status:
+        splits = open_scenes(
+            settings.path or ".",
+            kind=settings.kind,
+            validation_share=settings.validation_share,
+            seed=recipe.training.seed,
+            train_images=settings.train_images,
+            check=settings.check,
+            on_progress=lambda done, total: status.update(
+                f"looking at the masks: {done:,} of {total:,}"
+            ),
+        )
+    _require_training(splits, settings.path)
+    _tell_set_aside(splits, console)
+    return splits
 
 
 def opened(recipe: Recipe, console: Console) -> DataSplits:
@@ -137,14 +144,23 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
         download=settings.download,
         check=settings.check,
     )
+    _require_training(splits, settings.path)
+    _tell_set_aside(splits, console)
+    return splits
+
+
+def _require_training(splits: Splits[Any], path: str | None) -> None:
     if splits.train is None or not len(splits.train):
         raise InvalidData(
-            f"{settings.path} ({splits.kind}) has no training images; it can be evaluated on, but "
-            "not trained on."
+            f"{path} ({splits.kind}) has no training images; it can be evaluated on, but not "
+            "trained on."
         )
+
+
+def _tell_set_aside(splits: Splits[Any], console: Console) -> None:
     for bad in splits.set_aside:
-        console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
-    return splits
+        told = f"Set aside: {bad.path}: {bad.reason}"
+        console.print(told, style="yellow", markup=False, soft_wrap=True)
 
 
 def _require_path(recipe: Recipe) -> None:
@@ -164,7 +180,7 @@ def _require_free(folder: Path, *, resume: bool) -> None:
         )
 
 
-def _require_same_data(splits: DataSplits, last: Path) -> None:
+def _require_same_data(splits: Splits[Any], last: Path) -> None:
     data = read_description(last).notes.get("data")
     known = data.get("fingerprint") if isinstance(data, dict) else None
     assert splits.train is not None
@@ -181,7 +197,7 @@ class SetAside(Callback):
     They are there until the run ends: what was found before an interruption is not lost.
     """
 
-    def __init__(self, folder: Path, data: RunData) -> None:
+    def __init__(self, folder: Path, data: RunData[Any]) -> None:
         self.folder = folder
         self.data = data
 
@@ -233,7 +249,9 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
         num_sanity_val_steps=0,
         callbacks=[
             *callbacks,
-            Checkpoints(folder, first_anchored_epoch=recipe.first_anchored_epoch),
+            Checkpoints(
+                folder, metric=recipe.metric, first_anchored_epoch=recipe.first_anchored_epoch
+            ),
         ],
         plugins=[CheckpointFolders()],
         logger=_loggers(folder) if settings.tensorboard else False,
@@ -245,13 +263,17 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
     )
 
 
-def _summary(recognizer: Recognizer, splits: DataSplits, recipe: Recipe) -> str:
+def _summary(recognizer: AnyRecognizer, job: Job) -> str:
+    recipe, splits = job.recipe, job.splits
     images = ", ".join(f"{len(part):,} {name}" for name, part in splits.parts().items())
     assert recognizer.network is not None
     parameters = sum(p.numel() for p in recognizer.model.parameters())
+    network = recognizer.network.name
+    if recipe.task == "segmentation":
+        network = f"{recipe.segmenter.architecture} on {network}"
     return (
         f"{recipe.name}: {images} images of {len(splits.classes)} classes; "
-        f"{recognizer.network.name}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
+        f"{network}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
     )
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from dnc.data import KINDS, Augmentation
-from dnc.models import Centring, HeadSettings
+from dnc.data import KINDS, SCENE_KINDS, Augmentation, SceneAugmentation
+from dnc.models import Architecture, Centring, DecoderSettings, HeadSettings, Norm
 from dnc.training.recipe_text import is_unicode
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -41,6 +41,7 @@ class Data(Section):
         description="of the training images, where no set to validate on is given; 0: none",
     )
     train_per_class: Count | None = Field(None, description="use only so many images of a class")
+    train_images: Count | None = Field(None, description="of scenes: use only so many of them")
     download: bool = Field(False, description="fetch a published data set that is not there yet")
     check: bool = Field(
         True, description="look at the header of each file first; takes minutes for a million"
@@ -67,8 +68,9 @@ class Data(Section):
 
     @model_validator(mode="after")
     def _kind_is_known(self) -> Self:
-        if self.kind is not None and self.kind not in KINDS:
-            raise ValueError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}")
+        known = (*KINDS, *SCENE_KINDS)
+        if self.kind is not None and self.kind not in known:
+            raise ValueError(f"kind is {self.kind!r}; it must be one of {', '.join(known)}")
         return self
 
 
@@ -98,6 +100,75 @@ class Model(Section):
         description="keep the statistics of the network's batch norms: those of small batches "
         "spoil a pretrained network",
     )
+
+
+class Segmenter(Section):
+    """What a segmenter has between its network and its head (task: segmentation)."""
+
+    architecture: Architecture = Field("deeplabv3", description="the decoder")
+    output_stride: Literal[8, 16, 32] | None = Field(
+        None,
+        description="pixels between two positions of the network's last map, by dilation; left "
+        "out: the network's own, mostly 32",
+    )
+    channels: Count = Field(256, description="dimension of the features of a pixel")
+    separable: bool = Field(
+        False, description="cheap 3x3 convolutions in fcn and deeplabv3, for small machines"
+    )
+    dropout: BelowOne = Field(0.1, description="of fcn's and deeplabv3's features in training")
+    norm: Norm = Field(
+        "batch", description="statistics of the batch, or of each image (for small batches)"
+    )
+    auxiliary: NotNegative = Field(
+        0.0,
+        description="weight of the loss of a linear classifier on the last map but one (deep "
+        "supervision); 0: none",
+    )
+
+    def decoder(self) -> DecoderSettings:
+        """The same for `dnc.models`."""
+        return DecoderSettings(
+            self.architecture, self.channels, self.separable, self.dropout, self.norm
+        )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        self.decoder()
+        return self
+
+
+class Scene(Section):
+    """How scenes are cut out, varied and looked at (task: segmentation)."""
+
+    crop: Annotated[int, Field(ge=16, le=8192)] = Field(
+        512, description="side of the squares that are trained on"
+    )
+    scale: tuple[Positive, Positive] = Field((0.5, 2.0), description="range of random scaling")
+    flip: bool = Field(True, description="left and right")
+    colour_jitter: Share = Field(0.0, description="brightness, contrast and saturation")
+    hue: Annotated[float, Field(ge=0, le=0.5)] = Field(0.0, description="of colours")
+    shorter_side: Annotated[int, Field(ge=16, le=8192)] | None = Field(
+        None, description="to which images are scaled; left out: they stay as large as they are"
+    )
+    window: Annotated[int, Field(ge=16, le=8192)] | None = Field(
+        None,
+        description="side of the windows in which an image is looked at in evaluation; left out: "
+        "the whole image at once",
+    )
+    pixels_per_class: Count | None = Field(
+        2000,
+        description="most positions of a class that a batch brings to the clustering, drawn by "
+        "lot (training.seed); left out: 2000, null: all",
+    )
+
+    @model_validator(mode="after")
+    def _ranges_begin_below_their_end(self) -> Self:
+        self.augmentation()
+        return self
+
+    def augmentation(self) -> SceneAugmentation:
+        """The same for `dnc.data`."""
+        return SceneAugmentation(self.crop, self.scale, self.flip, self.colour_jitter, self.hue)
 
 
 class Head(Section):
@@ -157,7 +228,9 @@ class Head(Section):
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
 
-    def settings(self, batch_size: int) -> HeadSettings:
+    def settings(
+        self, batch_size: int, *, rows_per_class: int | None = None, seed: int = 0
+    ) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         del values["start_epoch"], values["settle"]
@@ -166,7 +239,12 @@ class Head(Section):
             values["start"] = "positive"
         if self.momentum == "auto":  # known once the length of the run is
             values["momentum"] = HeadSettings.momentum
-        return HeadSettings(memory_rows=values.pop("memory_batches") * batch_size, **values)
+        return HeadSettings(
+            memory_rows=values.pop("memory_batches") * batch_size,
+            rows_per_class=rows_per_class,
+            seed=seed,
+            **values,
+        )
 
 
 class Augment(Section):
@@ -247,6 +325,10 @@ class Training(Section):
     """The run."""
 
     epochs: Count = Field(100, description="passes over the training images")
+    iterations: Count | None = Field(
+        None,
+        description="steps of the optimizer, in place of epochs: as many whole epochs as have them",
+    )
     batch_size: Annotated[int, Field(ge=2, le=10**7)] = Field(
         128, description="of all processes together"
     )

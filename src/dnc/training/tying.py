@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -15,9 +16,11 @@ from dnc.data import Images, Preprocessing
 from dnc.data.splitting import at_most_per_class
 from dnc.explanation.anchors import Candidates
 from dnc.explanation.choosing import chosen_together
-from dnc.models import Classifier
+from dnc.models import Classifier, Segmenter
 from dnc.training.features import Features, feature_batches, in_evaluation
 from dnc.training.sections import AnchorChoice
+
+Embedder = Classifier | Segmenter
 
 # Images beside the nearest that may take its place, for each sub-centroid.
 RUNNERS_UP = 4
@@ -40,7 +43,7 @@ class ShownImages:
     preprocessing: Preprocessing
     workers: int | None
 
-    def only(self, ids: NDArray[np.int64]) -> "ShownImages":
+    def only(self, ids: NDArray[np.int64]) -> Self:
         """Those of the images that have one of these ids."""
         chosen = np.flatnonzero(np.isin(self.images.ids, ids))
         return replace(self, images=self.images.subset(chosen))
@@ -57,8 +60,21 @@ class ShownImages:
         return Features.joined(list(self.batches(model, divided=divided)))
 
 
-def tie_(model: Classifier, shown: ShownImages, *, choice: AnchorChoice) -> None:
-    """Ties the sub-centroids to images of their classes, no image twice in a class.
+class Shown(Protocol):
+    """Images, or places in them, and how a model is shown them."""
+
+    def only(self, ids: NDArray[np.int64]) -> Self:
+        """Those with one of these ids."""
+
+    def batches(self, model: Any, *, divided: bool) -> Iterator[Features]:
+        """What the model sees in them in evaluation; `divided`, in this process's share of them."""
+
+    def features(self, model: Any, *, divided: bool) -> Features:
+        """All of it."""
+
+
+def tie_(model: Embedder, shown: Shown, *, choice: AnchorChoice) -> None:
+    """Ties the sub-centroids to images (or places) of their classes, none twice in a class.
 
     Each process looks at its share of the images, and all take the choice of the first.
     """
@@ -66,6 +82,8 @@ def tie_(model: Classifier, shown: ShownImages, *, choice: AnchorChoice) -> None
     if choice == "nearest":
         found = _candidates(model, shown, runners_up=0).distinct()
     else:
+        assert isinstance(shown, ShownImages)
+        assert isinstance(model, Classifier)
         candidates = _candidates(model, shown, runners_up=RUNNERS_UP)
         rows = _judging_rows(model, shown, candidates)
         found = chosen_together(candidates, *rows, temperature=head.temperature)
@@ -75,7 +93,7 @@ def tie_(model: Classifier, shown: ShownImages, *, choice: AnchorChoice) -> None
     head.anchor(ids, similarity.nan_to_num())
 
 
-def refresh_(model: Classifier, shown: ShownImages) -> None:
+def refresh_(model: Embedder, shown: Shown) -> None:
     """Puts all sub-centroids on what the network sees in their images in evaluation mode.
 
     Each process looks at its share of the images.
@@ -83,18 +101,18 @@ def refresh_(model: Classifier, shown: ShownImages) -> None:
     head_of(model).absorb(*_anchor_features(model, shown, divided=True))
 
 
-def follow_images_(model: Classifier, shown: ShownImages) -> None:
+def follow_images_(model: Embedder, shown: Shown) -> None:
     """Does the same in one process alone."""
     head_of(model).follow(*_anchor_features(model, shown, divided=False))
 
 
-def head_of(model: Classifier) -> SubCentroidHead:
+def head_of(model: Embedder) -> SubCentroidHead:
     """The head of a model that has sub-centroids."""
     assert isinstance(model.head, SubCentroidHead)
     return model.head
 
 
-def _candidates(model: Classifier, shown: ShownImages, *, runners_up: int) -> Candidates:
+def _candidates(model: Embedder, shown: Shown, *, runners_up: int) -> Candidates:
     """The nearest images of its class to each sub-centroid, among the images of all processes."""
     head = head_of(model)
     own = Candidates.of(head, runners_up=runners_up)
@@ -126,9 +144,9 @@ def _judging_rows(
 
 
 def _anchor_features(
-    model: Classifier, shown: ShownImages, *, divided: bool
+    model: Embedder, shown: Shown, *, divided: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Features, labels and ids of the images that sub-centroids are tied to."""
+    """Features, labels and ids of the images (or places) that sub-centroids are tied to."""
     head = head_of(model)
     tied = head.ties.ids.cpu().numpy()
     found = shown.only(tied[tied >= 0]).features(model, divided=divided)

@@ -1,0 +1,85 @@
+"""Scenes of one's own: a folder of images, and one of masks with the same names."""
+
+from pathlib import Path
+
+from dnc.data.collection import BadFile
+from dnc.data.folder import require_folder
+from dnc.data.images import EXTENSIONS
+from dnc.data.listing import PART_OF_FOLDER, image_files, is_folder, visible_entries
+from dnc.data.scene_classes import described_classes
+from dnc.data.scene_listing import SceneListing
+from dnc.data.scene_pairing import FolderPair, paired_scenes
+from dnc.errors import InvalidData
+
+IMAGES, MASKS = "images", "masks"
+
+
+WANTED = "a folder with the folders images and masks"
+
+
+def scene_folder_listing(root: Path) -> SceneListing:
+    """The scenes of `images/**` and `masks/**`, or of both in each of train, val and test."""
+    require_folder(root, WANTED)
+    pairs = _pairs(root)
+    if not pairs:
+        raise InvalidData(
+            f"{root / IMAGES} and {root / MASKS} were looked for, and both in train, val and test; "
+            "they are not there. Put images into the one, masks of the same names into the other."
+        )
+    aside: list[BadFile] = []
+    scenes = [scene for pair in pairs for scene in paired_scenes(pair, root, aside)]
+    scenes.sort(key=lambda scene: scene.image)
+    return SceneListing(root, tuple(scenes), described_classes(root), tuple(aside))
+
+
+def is_scene_folder(root: Path) -> bool:
+    """Whether a folder has images and masks, beside each other or in its parts."""
+    return bool(_pairs(root))
+
+
+def _pairs(root: Path) -> list[FolderPair]:
+    folders = _folders(root)
+    if IMAGES in folders and MASKS in folders:
+        images, masks = folders[IMAGES], folders[MASKS]
+        of_images, of_masks = _parts_below(images), _parts_below(masks)
+        if not of_images:
+            return [FolderPair("train", images, masks)]
+        parts = (*of_images, *(part for part in of_masks if part not in of_images))
+        return [FolderPair(part, of_images.get(part), of_masks.get(part)) for part in parts]
+    inner = {part: _folders(folder) for part, folder in _parts_below(root).items()}
+    pairs = [FolderPair(part, found.get(IMAGES), found.get(MASKS)) for part, found in inner.items()]
+    return pairs if any(pair.images and pair.masks for pair in pairs) else []
+
+
+def _parts_below(folder: Path) -> dict[str, Path]:
+    """The folders that are named after a part; none if it is one of them beside other images."""
+    parts: dict[str, Path] = {}
+    others = []
+    for entry in visible_entries(folder):
+        path, part = folder / entry.name, PART_OF_FOLDER.get(entry.name.lower())
+        if part is None or not is_folder(entry):
+            others.append(path)
+        elif part in parts:
+            raise InvalidData(
+                f"{folder} has the folders {parts[part].name} and {path.name}, which mean the same "
+                "part. Keep one of them."
+            )
+        else:
+            parts[part] = path
+    beside = [path.name for path in others if parts and _holds_images(path)]
+    if beside and len(parts) > 1:
+        raise InvalidData(
+            f"{folder} has {', '.join(path.name for path in parts.values())} beside "
+            f"{', '.join(map(repr, beside[:5]))}. It must hold either parts or none; move the "
+            "others away."
+        )
+    return {} if beside else parts
+
+
+def _holds_images(path: Path) -> bool:
+    return bool(image_files(path, path)) if path.is_dir() else path.suffix.lower() in EXTENSIONS
+
+
+def _folders(root: Path) -> dict[str, Path]:
+    """The folders in a folder, by their names in lower case."""
+    return {e.name.lower(): root / e.name for e in visible_entries(root) if is_folder(e)}

@@ -1,0 +1,65 @@
+"""One training step of a segmenter: every position of a feature map is a row."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from dnc.centroids import SubCentroidHead
+from dnc.data import SceneBatch, WholeScene
+from dnc.evaluation import PixelTally
+from dnc.models import Segmenter
+from dnc.scene_recognition import SceneRecognizer
+from dnc.training.module import TrainingModule
+from dnc.training.recipe import Recipe
+
+
+class SegmenterTraining(TrainingModule[SceneBatch]):
+    """Trains a segmenter: the loss is of pixels, what is absorbed are positions."""
+
+    def __init__(self, recognizer: SceneRecognizer, recipe: Recipe) -> None:
+        super().__init__(recognizer, recipe, tally=PixelTally)
+
+    @property
+    def segmenter(self) -> Segmenter:
+        """The model."""
+        assert isinstance(self.model, Segmenter)
+        return self.model
+
+    def counted_rows(self, batch: SceneBatch) -> int:
+        """Pixels that carry a class; a single image has no batch statistics."""
+        return int((batch.labels >= 0).sum()) if len(batch) > 1 else 0
+
+    def mean_loss(self, batch: SceneBatch) -> Tensor:
+        """Cross-entropy of the scores of pixels, and of the auxiliary ones if there are any."""
+        found = self.segmenter.training_scores(batch.images)
+        smoothing = self.recipe.optimizer.label_smoothing
+        loss = cross_entropy(found.scores, batch.labels, label_smoothing=smoothing)
+        if found.auxiliary is not None:
+            beside = cross_entropy(found.auxiliary, batch.labels, label_smoothing=smoothing)
+            loss = loss + self.recipe.segmenter.auxiliary * beside
+        labels = self.segmenter.labels_of_positions(batch.labels)
+        self.keep(found.features, labels, batch.ids)
+        return loss
+
+    @property
+    def rows_of_step(self) -> int:
+        """Positions of a step, about: enough for every class that is in its images."""
+        positions = (self.recipe.scene.crop // self.segmenter.stride) ** 2
+        training = self.recipe.training
+        return training.batch_size * training.accumulate * max(1, positions)
+
+    def absorb(self, head: SubCentroidHead) -> None:
+        """Positions of squares are nowhere in their images: what is tied to a place waits."""
+        if not head.is_anchored:
+            super().absorb(head)
+
+    @torch.no_grad()
+    def validation_step(self, scene: WholeScene, batch_index: int) -> None:
+        """Counts the pixels that the evaluated segmenter gets right."""
+        recognizer = self.recognizer
+        assert isinstance(recognizer, SceneRecognizer)
+        assert scene.mask is not None
+        model = self.evaluated.eval()
+        assert isinstance(model, Segmenter)
+        labels = recognizer.with_model(model).labels(scene.image)
+        self.tally.add(torch.from_numpy(labels), torch.from_numpy(scene.mask))
