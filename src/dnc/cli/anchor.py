@@ -1,12 +1,16 @@
 """`dnc anchor`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
 from dnc.cli.options import Checkpoint, Device, Kind, Overwrite, Workers
+
+if TYPE_CHECKING:
+    from dnc.scene_recognition import AnyRecognizer
+    from dnc.training.job import Result
 
 
 def anchor(
@@ -16,12 +20,13 @@ def anchor(
         Path, typer.Option("--output", "-o", help="Folder for the anchored model.")
     ] = Path("runs/anchored"),
     choice: Annotated[
-        Literal["together", "nearest"],
+        Literal["together", "nearest"] | None,
         typer.Option(
             help="Images near to the sub-centroids that decide the training images best together, "
-            "or simply the nearest."
+            "or simply the nearest. [together; of scenes nearest]",
+            show_default=False,
         ),
-    ] = "together",
+    ] = None,
     whitening: Annotated[
         bool,
         typer.Option(
@@ -37,28 +42,38 @@ def anchor(
 ) -> None:
     """Put each sub-centroid of a trained model on a real training image, without training.
 
-    Each goes to a training image of its class that is near, no image twice. From then on the cases
-    that decide are real images and not means of many. The accuracy before and after is told;
+    Each goes to a training image of its class that is near, no image twice; those of a segmenter go
+    to places in training images. From then on the cases that decide are real and not means of many. The accuracy before and after is told;
     training with `--set head.anchored_share=0.1` costs less of it.
 
     Examples:
     - `dnc anchor runs/photos photos/ -o runs/photos-anchored`
     """
-    from dnc.cli.bars import counted
-    from dnc.cli.figures import evaluation_table
+    from dnc.cli.figures import results_table
     from dnc.errors import InvalidData, InvalidSetting
-    from dnc.evaluation import Evaluation, evaluate
+    from dnc.scene_recognition import SceneRecognizer
     from dnc.training.anchoring import anchored, require_free_subcentroids
     from dnc.training.casebase import write_case_table
     from dnc.training.checkpoint import load, save
     from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
+    from dnc.training.scene_anchoring import anchored_scenes
+    from dnc.training.scene_sets import scene_split_of_training
 
     console = Console()
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
     recognizer = load(checkpoint, device=device)
     require_free_subcentroids(recognizer)
-    splits = split_of_training(recognizer, data, kind=kind)
+    splits: Any
+    if isinstance(recognizer, SceneRecognizer):
+        if whitening or choice == "together":
+            raise InvalidSetting(
+                "--whiten and --choice together are for classifiers; the sub-centroids of a "
+                "segmenter go to the nearest places."
+            )
+        splits = scene_split_of_training(recognizer, data, kind=kind)
+    else:
+        splits = split_of_training(recognizer, data, kind=kind)
     if splits.train is None or not len(splits.train):
         raise InvalidData(f"{data} ({splits.kind}) has no training images to take cases from.")
     if splits.train.classes != recognizer.classes:
@@ -70,27 +85,45 @@ def anchor(
         told = "These are not the very images that the model was trained on; they are taken as is."
         console.print(told, style="yellow")
     part, images = part_to_evaluate(splits, data, recognizer=recognizer)
-    evaluations: dict[str, Evaluation] = {}
-
-    def measure(when: str) -> None:
-        with counted(console, when) as on_progress:
-            evaluations[f"{part}, {when}"] = evaluate(
-                recognizer, images, workers=workers, on_progress=on_progress
-            )
-
-    measure("before")
+    before = _measured(console, recognizer, images, f"{part}, before", workers)
     with console.status("tying sub-centroids to images"):
-        recognizer = anchored(
-            recognizer, splits, choice=choice, whitening=whitening, workers=workers
-        )
-    measure("after")
-    recognizer.notes["results"] = {part: evaluations[f"{part}, after"].top1}
+        if isinstance(recognizer, SceneRecognizer):
+            recognizer = anchored_scenes(recognizer, splits, workers=workers)
+        else:
+            recognizer = anchored(
+                recognizer,
+                splits,
+                choice=choice or "together",
+                whitening=whitening,
+                workers=workers,
+            )
+    after = _measured(console, recognizer, images, f"{part}, after", workers)
+    recognizer.notes["results"] = {part: after.success}
     save(recognizer.to("cpu"), output / "model")
     write_case_table(recognizer, output / "cases.csv")
     assert recognizer.cases is not None
-    title = f"{len(recognizer.cases.cases)} cases, each a training image"
-    console.print(evaluation_table(title, evaluations))
+    what = "a place in a training image" if isinstance(recognizer, SceneRecognizer) else "an image"
+    title = f"{len(recognizer.cases.cases)} cases, each {what} of the training"
+    console.print(results_table(title, [before, after]))
     console.print(f"Model: {output}", highlight=False, soft_wrap=True)
+
+
+def _measured(
+    console: Console, recognizer: "AnyRecognizer", images: Any, what: str, workers: int | None
+) -> "Result":
+    from dnc.cli.bars import counted
+    from dnc.evaluation import evaluate
+    from dnc.evaluation.scene_evaluating import evaluate_scenes
+    from dnc.scene_recognition import SceneRecognizer
+    from dnc.training.job import Result
+
+    with counted(console, what) as on_progress:
+        if isinstance(recognizer, SceneRecognizer):
+            return Result(
+                what,
+                evaluate_scenes(recognizer, images, workers=workers, on_progress=on_progress),
+            )
+        return Result(what, evaluate(recognizer, images, workers=workers, on_progress=on_progress))
 
 
 def _some(names: tuple[str, ...]) -> str:

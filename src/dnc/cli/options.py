@@ -1,9 +1,12 @@
 """Arguments and options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from dnc.models import Views
 
 Checkpoint = Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")]
 LabelledImages = Annotated[
@@ -23,3 +26,29 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, mps, ...")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a model that is there already.")
 ]
+Window = Annotated[
+    int | None,
+    typer.Option(min=16, help="Of a segmenter: look at images in windows of so many pixels."),
+]
+Flip = Annotated[bool, typer.Option("--flip", help="Of a segmenter: look at the mirror image too.")]
+Scales = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBERS", help="Of a segmenter: look at images at these scales, as in 0.75,1,1.25."
+    ),
+]
+
+
+def views_of(window: int | None, flip: bool, scales: str | None) -> "Views | None":
+    """How a segmenter is to look at images; None if nothing is said about it."""
+    from dnc.models import Views
+
+    if window is None and not flip and scales is None:
+        return None
+    try:
+        numbers = (1.0,) if scales is None else tuple(float(n) for n in scales.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{scales!r} came; give numbers with commas, as in 0.75,1,1.25.", param_hint="--scales"
+        ) from error
+    return Views(window=window, flip=flip, scales=numbers)

@@ -13,7 +13,7 @@ from typing import IO, Annotated, Literal
 import typer
 from rich.console import Console
 
-from dnc.cli.options import Checkpoint, Device, GivenImages
+from dnc.cli.options import Checkpoint, Device, Flip, GivenImages, Scales, Window, views_of
 from dnc.errors import InvalidInput
 from dnc.files import whole_file
 
@@ -22,26 +22,42 @@ def predict(
     checkpoint: Checkpoint,
     images: GivenImages,
     form: Annotated[
-        Literal["csv", "jsonl"], typer.Option("--format", "-f", help="A table, or JSON lines.")
+        Literal["csv", "jsonl"],
+        typer.Option("--format", "-f", help="Of a classifier: a table, or JSON lines."),
     ] = "csv",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of the terminal.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file instead of the terminal; of a segmenter the folder for its pictures "
+            "[segmentation].",
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time, of a classifier.")] = 32,
+    window: Window = None,
+    flip: Flip = False,
+    scales: Scales = None,
     device: Device = "cpu",
 ) -> None:
-    """Say what images show, and which case made it say so.
+    """Say what images show, and which case made it say so; a segmenter says it of every pixel.
 
-    Each row has the class, its probability, the case (a sub-centroid of the class) with its
-    similarity, the margin to the best case of another class, and that rival. An image that cannot
-    be read gets a row with the reason; if that is all of them, the exit code is 1.
+    A segmenter writes two pictures for each image: `NAME.labels.png`, whose pixels are the numbers
+    of the classes, and `NAME.overlay.png`, the image in the colours of the classes; `dnc explain`
+    shows its cases. A classifier prints a table: each row has the class, its probability, the case
+    (a sub-centroid of the class) with its similarity, the margin to the best case of another class,
+    and that rival. An image that cannot be read gets a row with the reason, or is told; if that is
+    all of them, the exit code is 1.
 
     Examples:
     - `dnc predict runs/photos holiday/ > holiday.csv`
 
     - `find . -name '*.jpg' | dnc predict runs/photos - --format jsonl`
+
+    - `dnc predict runs/scenes street/ -o segmented/ --flip`
     """
     from dnc.recognition import Prediction
+    from dnc.scene_recognition import SceneRecognizer
     from dnc.training.checkpoint import load
 
     paths: Iterable[Path] = image_paths(images, sys.stdin)
@@ -50,6 +66,16 @@ def predict(
         if not paths:
             raise InvalidInput(f"There are no images in {', '.join(images)}.")
     recognizer = load(checkpoint, device=device)
+    views = views_of(window, flip, scales)
+    if isinstance(recognizer, SceneRecognizer):
+        from dnc.cli.scenes import SceneCommand
+
+        command = SceneCommand(Console(), recognizer, views=views)
+        if command.predict(paths, output or Path("segmentation")):
+            raise typer.Exit(1)
+        return
+    if views is not None:
+        raise InvalidInput("--window, --flip and --scales are for segmenters.")
     made = failed = 0
     with _opened(output) as file:
         names = [field.name for field in fields(Prediction)]

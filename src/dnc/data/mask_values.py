@@ -30,8 +30,7 @@ def mask_values(path: Path, *, by_colour: bool) -> NDArray[np.integer]:
 
 def _numbers(image: Image.Image, path: Path) -> NDArray[np.integer]:
     if image.mode in ("1", "L", "P", "I") or image.mode.startswith("I;16"):
-        pixels = np.asarray(image)
-        return pixels.astype(np.uint8) if image.mode == "1" else pixels
+        return np.asarray(image)
     if image.mode in ("LA", "PA"):
         return np.asarray(image)[..., 0]
     if image.mode in ("RGB", "RGBA"):

@@ -33,40 +33,54 @@ def scene_folder_listing(root: Path) -> SceneListing:
 
 
 def is_scene_folder(root: Path) -> bool:
-    """Whether a folder has images and masks, beside each other or in its parts."""
-    return bool(_pairs(root))
+    """Whether a folder has images and masks, beside each other or in one of its parts."""
+    folders = _folders(root)
+    parts = [_folders(path) for name, path in folders.items() if name in PART_OF_FOLDER]
+    return any(IMAGES in found and MASKS in found for found in (folders, *parts))
 
 
 def _pairs(root: Path) -> list[FolderPair]:
     folders = _folders(root)
     if IMAGES in folders and MASKS in folders:
         images, masks = folders[IMAGES], folders[MASKS]
-        of_images, of_masks = _parts_below(images), _parts_below(masks)
+        of_images = _parts_alone(images)
         if not of_images:
             return [FolderPair("train", images, masks)]
+        of_masks = _parts(masks)
         parts = (*of_images, *(part for part in of_masks if part not in of_images))
         return [FolderPair(part, of_images.get(part), of_masks.get(part)) for part in parts]
-    inner = {part: _folders(folder) for part, folder in _parts_below(root).items()}
+    inner = {part: _folders(folder) for part, folder in _parts(root).items()}
     pairs = [FolderPair(part, found.get(IMAGES), found.get(MASKS)) for part, found in inner.items()]
     return pairs if any(pair.images and pair.masks for pair in pairs) else []
 
 
-def _parts_below(folder: Path) -> dict[str, Path]:
-    """The folders that are named after a part; none if it is one of them beside other images."""
+def _folders(root: Path) -> dict[str, Path]:
+    """The folders in a folder, by their names in lower case."""
+    return {e.name.lower(): root / e.name for e in visible_entries(root) if is_folder(e)}
+
+
+def _parts(folder: Path) -> dict[str, Path]:
+    """The folders in a folder that are named after a part."""
     parts: dict[str, Path] = {}
-    others = []
-    for entry in visible_entries(folder):
-        path, part = folder / entry.name, PART_OF_FOLDER.get(entry.name.lower())
-        if part is None or not is_folder(entry):
-            others.append(path)
-        elif part in parts:
+    for name, path in _folders(folder).items():
+        part = PART_OF_FOLDER.get(name)
+        if part in parts:
             raise InvalidData(
                 f"{folder} has the folders {parts[part].name} and {path.name}, which mean the same "
                 "part. Keep one of them."
             )
-        else:
+        if part is not None:
             parts[part] = path
-    beside = [path.name for path in others if parts and _holds_images(path)]
+    return parts
+
+
+def _parts_alone(folder: Path) -> dict[str, Path]:
+    """The parts of a folder; none if it has one of them beside other images: that is a name."""
+    parts = _parts(folder)
+    if not parts:
+        return {}
+    others = [folder / entry.name for entry in visible_entries(folder)]
+    beside = [path.name for path in others if path not in parts.values() and _holds_images(path)]
     if beside and len(parts) > 1:
         raise InvalidData(
             f"{folder} has {', '.join(path.name for path in parts.values())} beside "
@@ -78,8 +92,3 @@ def _parts_below(folder: Path) -> dict[str, Path]:
 
 def _holds_images(path: Path) -> bool:
     return bool(image_files(path, path)) if path.is_dir() else path.suffix.lower() in EXTENSIONS
-
-
-def _folders(root: Path) -> dict[str, Path]:
-    """The folders in a folder, by their names in lower case."""
-    return {e.name.lower(): root / e.name for e in visible_entries(root) if is_folder(e)}

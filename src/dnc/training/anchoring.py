@@ -106,7 +106,7 @@ def anchored(
     return with_cases(recognizer, splits, seen[1])
 
 
-def require_free_subcentroids(recognizer: Recognizer) -> None:
+def require_free_subcentroids(recognizer: AnyRecognizer) -> None:
     """Raises unless there are sub-centroids that can be tied to images."""
     if not recognizer.model.is_dnc:
         raise InvalidModel(

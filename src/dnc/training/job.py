@@ -23,6 +23,12 @@ class Result:
     images: str
     evaluation: Evaluation | PixelEvaluation
 
+    @property
+    def success(self) -> float:
+        """The one number that says most: top 1, or mIoU."""
+        found = self.evaluation
+        return found.miou if isinstance(found, PixelEvaluation) else found.top1
+
 
 @dataclass(frozen=True)
 class Finished:
