@@ -55,6 +55,8 @@ def draw_difficult_scenes(root: Path) -> set[str]:
     pair("no image")[0].unlink()
     pair("two masks")
     Image.fromarray(blocks(77)).save(masks / "two masks.bmp")
+    pair("two images")
+    coloured(blocks(77)).save(images / "two images.bmp")
     pair("smaller")
     Image.fromarray(blocks(77)[:30]).save(masks / "smaller.png")
     _, strange = pair("unknown label")
@@ -73,6 +75,8 @@ def draw_difficult_scenes(root: Path) -> set[str]:
         "images/train/no mask.png",
         "masks/train/no image.png",
         "images/train/two masks.png",
+        "images/train/two images.png",
+        "images/train/two images.bmp",
         "masks/train/smaller.png",
         "masks/train/unknown label.png",
         "masks/train/cut mask.png",

@@ -1,4 +1,5 @@
 import os
+import shutil
 import unicodedata
 
 import numpy as np
@@ -44,6 +45,8 @@ def test_without_the_check_only_names_are_looked_at(tmp_path):
         "images/train/no mask.png",
         "masks/train/no image.png",
         "images/train/two masks.png",
+        "images/train/two images.png",
+        "images/train/two images.bmp",
     }
     assert len(splits.train) == 14
 
@@ -71,6 +74,7 @@ def test_parts_may_lie_outside_or_inside_and_are_taken_as_they_are(tmp_path, out
         else:
             draw_scenes(tmp_path, count, part=part)
     (tmp_path / "docs").mkdir()
+    coloured(blocks(0)).save(tmp_path / "docs" / "figure.png")
     splits = open_scenes(tmp_path)
     assert splits.kind == "scenes"
     assert {part: len(scenes) for part, scenes in splits.parts().items()} == {
@@ -92,17 +96,16 @@ def test_images_and_masks_may_call_a_part_differently(tmp_path):
     assert not splits.set_aside
 
 
-def test_a_part_without_masks_is_reported_image_by_image(tmp_path):
+@pytest.mark.parametrize(("missing", "left"), [("masks", "images"), ("images", "masks")])
+def test_a_part_without_its_counterpart_is_reported_file_by_file(tmp_path, missing, left):
     draw_scenes(tmp_path, 3, part="train")
     draw_scenes(tmp_path, 2, part="test")
-    for path in (tmp_path / "masks" / "test").iterdir():
-        path.unlink()
-    (tmp_path / "masks" / "test").rmdir()
+    shutil.rmtree(tmp_path / missing / "test")
     splits = open_scenes(tmp_path)
     assert splits.test is None
     assert [file.path for file in splits.set_aside] == [
-        "images/test/000.png",
-        "images/test/001.png",
+        f"{left}/test/000.png",
+        f"{left}/test/001.png",
     ]
 
 
@@ -158,7 +161,7 @@ def test_without_names_the_classes_are_the_numbers_of_the_training_masks(tmp_pat
     labels = blocks(5, classes=3)
     labels[0, 0] = 255
     Image.fromarray(labels).save(tmp_path / "masks/train/000.png")
-    labels[1, 2] = 7
+    labels[1, 2] = 3
     Image.fromarray(labels).save(tmp_path / "masks/val/001.png")
     told = []
     splits = open_scenes(tmp_path, on_progress=lambda done, total: told.append((done, total)))
@@ -166,7 +169,7 @@ def test_without_names_the_classes_are_the_numbers_of_the_training_masks(tmp_pat
     assert splits.train.read_mask(0)[0, 0] == IGNORED
     (aside,) = splits.set_aside
     assert aside.path == "masks/val/001.png"
-    assert "label 7 at 1 pixel, first at row 1, column 2" in aside.reason
+    assert "label 3 at 1 pixel, first at row 1, column 2" in aside.reason
     assert told == [(done, 5) for done in range(1, 6)]
     unchecked = open_scenes(tmp_path, check=False)
     assert unchecked.classes == splits.classes
@@ -264,7 +267,8 @@ def test_nothing_usable_is_an_error_that_says_what_was_found(tmp_path):
 
 def test_only_images_with_masks_are_recognised_as_scenes(tmp_path):
     draw_folder(tmp_path / "classes", {"images": 2, "photos": 2})
-    draw_folder(tmp_path / "parts" / "train", {"images": 2, "photos": 2})
+    for part in ("train", "val", "valid", "else"):
+        draw_folder(tmp_path / "parts" / part, {"images": 2, "photos": 2})
     assert recognised_scene_kind(tmp_path / "classes") is None
     assert recognised_scene_kind(tmp_path / "parts") is None
     assert recognised_scene_kind(tmp_path / "nowhere") is None

@@ -13,6 +13,7 @@ import dnc
 from dnc.errors import DNCError, InvalidCheckpoint
 from dnc.files import whole_folder
 from dnc.models.heads import settings_of
+from dnc.recognition import Network
 from dnc.training import rebuilding
 from dnc.training.checkpoint import (
     FORMAT,
@@ -285,8 +286,8 @@ def test_a_network_that_needs_far_more_than_its_weights_is_refused(checkpoint, m
 
 
 def test_masks_of_giant_images_count_before_they_are_made():
-    small = rebuilding.empty_network("swin-t", 224)
-    large = rebuilding.empty_network("swin-t", 8192)
+    small = rebuilding.empty_network(Network("swin-t", 224), None)
+    large = rebuilding.empty_network(Network("swin-t", 8192), None)
     assert small.shapes == large.shapes
     weights = 4 * 28_000_000
     limit = rebuilding.MOST_TIMES_THE_FILE * weights + rebuilding.AND_BYTES

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dnc.errors import InvalidRecipe
-from dnc.training.recipe import Recipe, recipe_fields
+from dnc.training.recipe import OF_CLASSIFICATION, OF_SEGMENTATION, Recipe, recipe_fields
 from dnc.training.recipe_text import MOST_BYTES, shipped_recipes
 
 # A value for each field that is not its default, as it is written on the command line.
@@ -17,7 +17,26 @@ VALUES = {
     "data.path": ("2024-05-01", "2024-05-01"),
     "data.kind": ("folder", "folder"),
     "data.validation_share": ("2e-1", 0.2),
+    "task": ("segmentation", "segmentation"),
     "data.train_per_class": ("7", 7),
+    "data.train_images": ("9", 9),
+    "segmenter.architecture": ("upernet", "upernet"),
+    "segmenter.output_stride": ("8", 8),
+    "segmenter.channels": ("512", 512),
+    "segmenter.separable": ("true", True),
+    "segmenter.dropout": ("0.3", 0.3),
+    "segmenter.norm": ("group", "group"),
+    "segmenter.auxiliary": ("0.4", 0.4),
+    "scene.crop": ("769", 769),
+    "scene.scale": ("[0.75, 1.5]", (0.75, 1.5)),
+    "scene.flip": ("false", False),
+    "scene.colour_jitter": ("0.5", 0.5),
+    "scene.hue": ("0.1", 0.1),
+    "scene.shorter_side": ("512", 512),
+    "scene.window": ("769", 769),
+    "scene.pixels_per_class": ("100", 100),
+    "training.iterations": ("160000", 160_000),
+    "training.sync_norms": ("true", True),
     "data.check": ("false", False),
     "data.download": ("true", True),
     "data.size": ("96", 96),
@@ -89,8 +108,28 @@ VALUES = {
     "training.validate_every": ("10", 10),
     "training.tensorboard": ("true", True),
 }
+
+
+@pytest.mark.parametrize("name", [*OF_CLASSIFICATION, *OF_SEGMENTATION])
+def test_a_field_of_the_other_task_is_refused(name):
+    task = "classification" if name in OF_SEGMENTATION else "segmentation"
+    fields = [field for field in VALUES if field == name or field.startswith(f"{name}.")]
+    for field in fields:
+        with pytest.raises(InvalidRecipe, match=f"{name} is set, which means nothing"):
+            Recipe(task=task).with_settings([f"{field}={VALUES[field][0]}"])
+    assert fields
+
+
 # What makes sense only beside another field.
-NEEDED = {"head.start_epoch": ["head.start=data"]}
+NEEDED = {
+    "head.start_epoch": ["head.start=data"],
+    **{
+        name: ["task=segmentation"]
+        for name in VALUES
+        if name.startswith(("segmenter.", "scene."))
+        or name in ("data.train_images", "training.iterations")
+    },
+}
 
 
 def value_at(recipe, name):
@@ -134,16 +173,28 @@ def test_every_field_can_be_set_and_comes_back(name, tmp_path):
     assert Recipe.read(tmp_path / "short.yaml") == changed
 
 
-def test_all_fields_at_once_come_back(tmp_path):
-    changed = Recipe().with_settings(f"{name}={text}" for name, (text, _) in VALUES.items())
-    assert all(value_at(changed, name) == value for name, (_, value) in VALUES.items())
+@pytest.mark.parametrize(
+    ("task", "foreign"),
+    [
+        ("classification", (*OF_SEGMENTATION, "task")),
+        ("segmentation", (*OF_CLASSIFICATION, "segmenter.separable", "head.start", "data.kind")),
+    ],
+)
+def test_all_fields_of_a_task_at_once_come_back(task, foreign, tmp_path):
+    values = {
+        name: value
+        for name, value in VALUES.items()
+        if name not in foreign and name.partition(".")[0] not in foreign
+    }
+    changed = Recipe(task=task).with_settings(f"{n}={text}" for n, (text, _) in values.items())
+    assert all(value_at(changed, name) == value for name, (_, value) in values.items())
     changed.write(tmp_path / "whole.yaml")
     assert Recipe.read(tmp_path / "whole.yaml") == changed
 
 
 @pytest.mark.parametrize("name", [field.name for field in recipe_fields() if field.default is None])
 def test_fields_without_a_default_can_be_emptied_again(name):
-    changed = Recipe().with_settings([f"{name}={VALUES[name][0]}"])
+    changed = Recipe().with_settings([*NEEDED.get(name, []), f"{name}={VALUES[name][0]}"])
     for empty in ("null", "~", ""):
         assert value_at(changed.with_settings([f"{name}={empty}"]), name) is None
 

@@ -191,7 +191,7 @@ def test_a_difficult_folder_trains_to_the_end_and_each_bad_file_is_reported_once
     recipe = recipe.with_path(str(tmp_path / "images"))
     if interrupted:
         with monkeypatch.context() as patch:
-            patch.setattr("dnc.training.run.evaluated", interruption)
+            patch.setattr("dnc.training.classifying.evaluated", interruption)
             with pytest.raises(KeyboardInterrupt):
                 train(recipe, tmp_path / "run", console=QUIET)
     report = train(recipe, tmp_path / "run", console=QUIET, resume=interrupted)

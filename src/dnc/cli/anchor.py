@@ -43,8 +43,8 @@ def anchor(
     """Put each sub-centroid of a trained model on a real training image, without training.
 
     Each goes to a training image of its class that is near, no image twice; those of a segmenter go
-    to places in training images. From then on the cases that decide are real and not means of many. The accuracy before and after is told;
-    training with `--set head.anchored_share=0.1` costs less of it.
+    to places in training images. From then on the cases that decide are real and not means of many.
+    The accuracy before and after is told; training with `--set head.anchored_share=0.1` costs less.
 
     Examples:
     - `dnc anchor runs/photos photos/ -o runs/photos-anchored`

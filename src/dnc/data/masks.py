@@ -82,8 +82,7 @@ class MaskCoding:
         if values.dtype not in (np.uint8, np.uint16):
             outside = (values < 0) | (values > HIGHEST_VALUE)
             values = np.where(outside, HIGHEST_VALUE + 1, values)
-        classes = self._class_of_value
-        return np.take(classes, values)
+        return np.take(self._class_of_value, values)
 
     @cached_property
     def _class_of_value(self) -> NDArray[np.int16]:
@@ -134,11 +133,8 @@ def _unknown_told(
     row, column = (int(place) for place in np.argwhere(unknown)[0])
     first = int(values[row, column])
     pixels, others = int((values == first).sum()), int((unknown & (values != first)).sum())
-    what = (
-        f"colour {(first >> 16, first >> 8 & 255, first & 255)}"
-        if coding.colours
-        else (f"label {first}")
-    )
+    colour = (first >> 16, first >> 8 & 255, first & 255)
+    what = f"colour {colour}" if coding.colours else f"label {first}"
     more = f", other unknown ones at {others:,}" if others else ""
     return (
         f"{what} at {pixels:,} pixel{'s' * (pixels != 1)}, first at row {row}, column {column}"
@@ -150,7 +146,7 @@ def _allowed_told(coding: MaskCoding) -> str:
     if coding.colours:
         count = sum(number != IGNORED for _, number in coding.colours)
         return f"allowed are the colours of the {count} classes and those to be ignored"
-    named = [value for value, number in coding.numbers if number != IGNORED]
+    named = sorted(value for value, number in coding.numbers if number != IGNORED)
     ignored = [str(value) for value, number in coding.numbers if number == IGNORED]
     consecutive = len(named) == named[-1] - named[0] + 1
     told = f"{named[0]} to {named[-1]}" if consecutive else ", ".join(map(str, named[:20]))

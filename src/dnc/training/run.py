@@ -236,12 +236,18 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
     devices = settings.devices
     if devices == "auto":
         devices = torch.cuda.device_count() if _on_gpus(recipe) else 1
+    several = devices > 1 or settings.nodes > 1
+    if several and settings.sync_norms and not _on_gpus(recipe):
+        raise InvalidRecipe("training.sync_norms is for GPUs; set it to false on CPUs.")
+    # A segmenter may leave layers of its network unused that are behind the last map.
+    strategy = "ddp_find_unused_parameters_true" if recipe.task == "segmentation" else "ddp"
     return Trainer(
         accelerator=settings.accelerator,
         devices=devices,
         num_nodes=settings.nodes,
-        strategy="auto" if devices == 1 and settings.nodes == 1 else "ddp",
+        strategy=strategy if several else "auto",
         precision=settings.precision,
+        sync_batchnorm=settings.sync_norms and several,
         max_epochs=settings.epochs,
         accumulate_grad_batches=settings.accumulate,
         gradient_clip_val=recipe.optimizer.clip,

@@ -342,5 +342,9 @@ class Training(Section):
         "auto", description="for each machine; auto is all GPUs, or one process on a CPU"
     )
     nodes: Annotated[int, Field(ge=1, le=10**6)] = Field(1, description="machines")
+    sync_norms: bool = Field(
+        False,
+        description="batch norms take the statistics of all GPUs together, for a few images a GPU",
+    )
     validate_every: Count = Field(1, description="epochs between validations")
     tensorboard: bool = Field(False, description="write TensorBoard files too")
