@@ -126,6 +126,10 @@ SCENARIOS = {
     "tied to images": Scenario(cut="uneven", anchored=True, rows=64),
     "tied to images, more processes than classes": Scenario(classes=3, anchored=True, rows=64),
     "maps": Scenario(maps=True, head={"memory_rows": 50}),
+    "drawn by lot": Scenario(cut="uneven", rows=64, head={"rows_per_class": 3}),
+    "pixels drawn by lot": Scenario(
+        maps=True, rows=64, head={"rows_per_class": 4, "only_correct": True}
+    ),
 }
 STEPS = range(20)
 RESUMED = Scenario(cut="uneven", head={"memory_rows": 50, "reseed_after": 4})

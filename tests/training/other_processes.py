@@ -21,15 +21,20 @@ DIVISIBLE = (
 
 
 def runs_of_one_and_two_processes(
-    images: Path, folder: Path, settings: Sequence[str] = ()
+    images: Path,
+    folder: Path,
+    settings: Sequence[str] = (),
+    *,
+    recipe: str = "digits",
+    divisible: Sequence[str] = DIVISIBLE,
 ) -> tuple[Path, Path]:
     """Trains on a folder of images by `dnc train`, once in one process and once in two."""
-    options = [part for setting in (*DIVISIBLE, *settings) for part in ("--set", setting)]
+    options = [part for setting in (*divisible, *settings) for part in ("--set", setting)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     for processes in (1, 2):
         subprocess.run(
             [
-                *(DNC, "train", images, "-r", "digits", "-o", folder / f"run{processes}"),
+                *(DNC, "train", images, "-r", recipe, "-o", folder / f"run{processes}"),
                 *(*options, "--set", f"training.devices={processes}", "--quiet"),
             ],
             cwd=folder,
@@ -40,8 +45,10 @@ def runs_of_one_and_two_processes(
     return folder / "run1", folder / "run2"
 
 
-def killed_run(folder: Path, settings: Sequence[str], *, epoch: int) -> None:
-    """Trains on digits in another process, which kills itself in the fourth step of an epoch."""
+def killed_run(
+    folder: Path, settings: Sequence[str], *, epoch: int, recipe: str = "digits", step: int = 3
+) -> None:
+    """Trains in another process, which kills itself in a step of an epoch."""
     code = textwrap.dedent(
         f"""
         import os, signal
@@ -54,12 +61,12 @@ def killed_run(folder: Path, settings: Sequence[str], *, epoch: int) -> None:
         training_step = TrainingModule.training_step
 
         def deadly_step(self, batch, batch_index):
-            if self.current_epoch == {epoch} and batch_index == 3:
+            if self.current_epoch == {epoch} and batch_index == {step}:
                 os.kill(os.getpid(), signal.SIGKILL)
             return training_step(self, batch, batch_index)
 
         TrainingModule.training_step = deadly_step
-        recipe = Recipe.read("digits").with_settings({list(settings)!r})
+        recipe = Recipe.read({recipe!r}).with_settings({list(settings)!r})
         train(recipe, Path({str(folder)!r}), console=Console(quiet=True))
         """
     )

@@ -16,7 +16,8 @@ from dnc.explanation.explanation import Form
 from dnc.explanation.figures import save_figure
 from dnc.explanation.scene_figures import scene_figure
 from dnc.explanation.scene_pages import scenes_page
-from dnc.explanation.scenes import ExplainedScene, SceneExplainer, SceneModel, case_picture
+from dnc.explanation.scenes import ExplainedScene, SceneExplainer, case_picture
+from dnc.explanation.segmented import SceneModel
 from dnc.files import whole_file
 from dnc.models import Views
 

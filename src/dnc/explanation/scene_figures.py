@@ -1,6 +1,7 @@
 """A segmentation as one picture: the image, its classes, the cases, and the crops behind them."""
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -141,9 +142,9 @@ def _short(name: str) -> str:
     return drawable(shortened(name))
 
 
-def _text(size: float, colour: str) -> dict[str, object]:
+def _text(size: float, colour: str) -> dict[str, Any]:
     return {"fontsize": size, "color": colour, "ha": "center", "va": "center", **_font()}
 
 
-def _font() -> dict[str, object]:
+def _font() -> dict[str, Any]:
     return {"fontfamily": installed_families(), "parse_math": False}

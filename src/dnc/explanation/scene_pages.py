@@ -99,7 +99,7 @@ def pointing(
         "source": one.segmentation.source,
         "width": image.width,
         "height": image.height,
-        "overlay": _shown(overlay),
+        "overlay": page_picture(overlay),
         "box": f"0 0 {found.width:g} {found.height:g}",
         "letters": f"{max(found.width, found.height) / 32:.1f}",
         "deciding": len(one.cases),
@@ -210,14 +210,15 @@ def nature_of_cases(explainer: SceneExplainer) -> str:
 def plain_picture(one: ExplainedScene) -> Shown:
     """The image itself."""
     image = one.segmentation.image
-    return _shown(scaled_image(image, page_size(image.size)))
+    return page_picture(scaled_image(image, page_size(image.size)))
 
 
 def class_picture(explainer: SceneExplainer, one: ExplainedScene) -> Shown:
     """The classes over the image."""
     found = one.segmentation
-    return _shown(with_classes(found.image, found.labels, explainer.recognizer.colours))
+    return page_picture(with_classes(found.image, found.labels, explainer.recognizer.colours))
 
 
-def _shown(image: Image.Image) -> Shown:
+def page_picture(image: Image.Image) -> Shown:
+    """A picture as it is."""
     return Shown(encoded(image, "JPEG"), image.width, image.height)

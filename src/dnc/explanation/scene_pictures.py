@@ -27,9 +27,7 @@ def page_size(size: tuple[int, int]) -> tuple[int, int]:
 def scaled_image(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     """An image of another width and height; where it is enlarged, its pixels stay squares."""
     is_enlarged = size[0] > image.width
-    return image.resize(
-        size, Image.Resampling.NEAREST if is_enlarged else Image.Resampling.LANCZOS
-    )
+    return image.resize(size, Image.Resampling.NEAREST if is_enlarged else Image.Resampling.LANCZOS)
 
 
 def scaled_map(values: NDArray[np.integer], size: tuple[int, int]) -> NDArray[np.integer]:

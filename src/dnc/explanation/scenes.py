@@ -2,72 +2,19 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
-from dnc.centroids import SubCentroidHead
 from dnc.errors import InvalidModel
-from dnc.explanation.cases import Case, CaseBase
+from dnc.explanation.cases import Case
+from dnc.explanation.segmented import SceneModel, Segmented, scene_head
 from dnc.explanation.shades import Colour, shades
-from dnc.models import Segmenter, Views
 
 MOST_CASES = 65_535  # numbers that a picture of 16 bits can hold
-
-
-class Segmented(Protocol):
-    """What a segmenter says of an image, as `dnc.scene_recognition.Segmentation` has it."""
-
-    @property
-    def source(self) -> str:
-        """Where the image is from."""
-
-    @property
-    def image(self) -> Image.Image:
-        """The image."""
-
-    @property
-    def labels(self) -> NDArray[np.int16]:
-        """The class of each pixel."""
-
-    @property
-    def subcentroids(self) -> NDArray[np.int16] | None:
-        """Which sub-centroid of the class has decided."""
-
-    @property
-    def similarity(self) -> NDArray[np.float32] | None:
-        """Cosine of the pixel to it."""
-
-
-class SceneModel(Protocol):
-    """What of a segmenter is needed to explain it, as a `SceneRecognizer` has it."""
-
-    @property
-    def model(self) -> Segmenter:
-        """The segmenter."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of its classes."""
-
-    @property
-    def colours(self) -> tuple[Colour, ...]:
-        """Colours of its classes."""
-
-    @property
-    def cases(self) -> CaseBase | None:
-        """The place behind each sub-centroid, if it is known."""
-
-    def case_name(self, label: int, subcentroid: int) -> str:
-        """The name of a sub-centroid."""
-
-    def segmented(
-        self, source: str, image: Image.Image, *, views: Views | None = None
-    ) -> Segmented:
-        """What an RGB image shows, pixel by pixel."""
 
 
 @dataclass(frozen=True)
@@ -232,17 +179,6 @@ class SceneExplainer:
         }
 
 
-def scene_head(recognizer: SceneModel) -> SubCentroidHead:
-    """The sub-centroids of a segmenter; an error if it has none."""
-    head = recognizer.model.head
-    if not isinstance(head, SubCentroidHead):
-        raise InvalidModel(
-            "This model ends in a linear layer, which has no cases to explain by; train one with "
-            "model.classifier=dnc."
-        )
-    return head
-
-
 def case_colours(recognizer: SceneModel) -> tuple[Colour, ...]:
     """A colour for each case that can decide, in their order: shades of the class's colour."""
     counts = scene_head(recognizer).occupied.sum(dim=1).tolist()
@@ -269,9 +205,7 @@ def hexadecimal(colour: Colour) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _middle(
-    numbers: NDArray[np.uint16], number: int, box: tuple[slice, slice]
-) -> tuple[int, int]:
+def _middle(numbers: NDArray[np.uint16], number: int, box: tuple[slice, slice]) -> tuple[int, int]:
     """The pixel of the largest region of a case that lies farthest from its border."""
     regions, _ = ndimage.label(numbers[box] == number)
     sizes = np.bincount(regions.ravel())

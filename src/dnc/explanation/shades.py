@@ -27,9 +27,10 @@ def shades(colours: Sequence[Colour], number: int, *, count: int) -> tuple[Colou
 
     """
     own = np.array(colours[number], dtype=np.float64)
-    others = [np.linalg.norm(own - other) for other in np.delete(np.array(colours), number, axis=0)]
+    others = np.delete(np.array(colours, dtype=np.float64), number, axis=0)
+    ways = np.linalg.norm(others - own, axis=1)
     # Short of half the way to the nearest other colour, that of the class is the nearest.
-    reach = min([FARTHEST, *(0.45 * way for way in others if way > 0)])
+    reach = min([FARTHEST, *(0.45 * ways[ways > 0]).tolist()])
     candidates = own + reach * _unit_steps()
     inside = ((candidates >= 0) & (candidates <= 255)).all(axis=1)
     candidates = candidates[inside]
@@ -47,9 +48,9 @@ def _unit_steps() -> NDArray[np.float64]:
     along = np.linspace(-1, 1, STEPS)
     light, one, other = (part.ravel() for part in np.meshgrid(along, along, along, indexing="ij"))
     within = light**2 + one**2 + other**2 <= 1
-    return np.stack([light, HUE * one, HUE * other], axis=1)[within] @ np.array(
-        [_LIGHTNESS, *_HUES]
-    )
+    steps = np.stack([light, HUE * one, HUE * other], axis=1)[within]
+    turned: NDArray[np.float64] = steps @ np.array([_LIGHTNESS, *_HUES])
+    return turned
 
 
 def _rounded(colour: NDArray[np.float64]) -> Colour:

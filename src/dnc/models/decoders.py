@@ -30,6 +30,8 @@ NORMS: tuple[str, ...] = get_args(Norm)
 RATES = {8: (12, 24, 36), 16: (6, 12, 18)}
 LEVELS_OF_UPERNET = 4
 GROUPS = 32
+# DeepLabV3 takes the mean over the image of each channel; one alone in its group would be zero.
+LEAST_IN_A_GROUP = 4
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ def with_group_norms(module: nn.Module) -> nn.Module:
     for name, child in list(module.named_children()):
         if isinstance(child, nn.BatchNorm2d):
             channels = child.num_features
-            groups = next(n for n in range(min(GROUPS, channels), 0, -1) if channels % n == 0)
+            most = max(1, min(GROUPS, channels // LEAST_IN_A_GROUP))
+            groups = next(n for n in range(most, 0, -1) if channels % n == 0)
             setattr(module, name, nn.GroupNorm(groups, channels))
         else:
             with_group_norms(child)

@@ -52,6 +52,6 @@ def feature_maps(
     )
     if last.ndim == 3:  # tokens, some of which may be of no place; the map has those of places
         last = between[-1]
-    elif last.shape[1] != info.channels[-1] or last.shape[2:] != between[-1].shape[2:]:
+    elif last.shape[2:] != between[-1].shape[2:]:  # channels last
         last = last.movedim(-1, 1)
     return [*between[: len(info.channels) - 1], last]

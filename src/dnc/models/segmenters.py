@@ -5,8 +5,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from dnc.errors import InvalidModel
 from dnc.models.centring import Centring
 from dnc.models.decoders import DecoderSettings
+from dnc.models.feature_maps import map_info
 from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind, linear, new_head
 from dnc.models.networks import NetworkInfo, backbone
 from dnc.models.segmentation import Segmenter
@@ -56,6 +58,7 @@ def segmenter(
         output_stride=output_stride,
         any_size=True,
     )
+    require_stride(network, output_stride, name)
     layer = None if projection is None else linear(info.dim, projection, generator=generator)
     return on_backbone(
         network,
@@ -68,6 +71,16 @@ def segmenter(
         auxiliary=auxiliary,
         generator=generator,
     ), info
+
+
+def require_stride(network: nn.Module, wanted: int | None, name: str) -> None:
+    """Refuses a network whose last map is not as fine as was asked for: some ignore it."""
+    strides = map_info(network).strides
+    if wanted is not None and strides[-1] != wanted:
+        raise InvalidModel(
+            f"{name} cannot be dilated: its last map has a stride of {strides[-1]}, whatever "
+            f"output_stride says ({wanted}); leave output_stride out, or use another network."
+        )
 
 
 def on_backbone(

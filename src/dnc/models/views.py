@@ -69,7 +69,7 @@ def viewed_features(
             seen = seen.flip(1) if is_mirrored else seen
             if scale != 1:
                 rows, columns = (
-                    Sampling.of(have, want, step=scaled_side / side, device=image.device)
+                    Sampling.of(have, want, step=side / scaled_side, device=image.device)
                     for have, want, scaled_side, side in zip(
                         seen.shape[:2],
                         (height, width),

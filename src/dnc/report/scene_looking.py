@@ -99,9 +99,7 @@ def looked_at_scenes(
     )
 
 
-def _renumbered(
-    mask: NDArray[np.int16], numbers: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _renumbered(mask: NDArray[np.int16], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     # The last one is that of no class, which -1 leads to.
     found: NDArray[np.int64] = numbers[np.maximum(mask, -1)]
     return found

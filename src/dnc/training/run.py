@@ -239,13 +239,11 @@ def _trainer(recipe: Recipe, folder: Path, callbacks: list[Callback]) -> Trainer
     several = devices > 1 or settings.nodes > 1
     if several and settings.sync_norms and not _on_gpus(recipe):
         raise InvalidRecipe("training.sync_norms is for GPUs; set it to false on CPUs.")
-    # A segmenter may leave layers of its network unused that are behind the last map.
-    strategy = "ddp_find_unused_parameters_true" if recipe.task == "segmentation" else "ddp"
     return Trainer(
         accelerator=settings.accelerator,
         devices=devices,
         num_nodes=settings.nodes,
-        strategy=strategy if several else "auto",
+        strategy="ddp" if several else "auto",
         precision=settings.precision,
         sync_batchnorm=settings.sync_norms and several,
         max_epochs=settings.epochs,

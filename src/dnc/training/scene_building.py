@@ -8,7 +8,7 @@ from torch import nn
 from dnc.data import ScenePreprocessing, SceneSplits
 from dnc.errors import InvalidModel
 from dnc.models import NetworkInfo, Segmenter, Views, backbone, segmenter
-from dnc.models.segmenters import on_backbone
+from dnc.models.segmenters import on_backbone, require_stride
 from dnc.recognition import Network, Recognizer
 from dnc.scene_recognition import SceneRecognizer
 from dnc.training.building import notes_of, seeded
@@ -161,13 +161,15 @@ def scene_preprocessing_of(info: NetworkInfo, recipe: Recipe) -> ScenePreprocess
 
 def _network_as_trained(recipe: Recipe, network: Network) -> nn.Module:
     """The network of a name, dilated and with the stochastic depth that the recipe asks for."""
-    return backbone(
+    made, _ = backbone(
         network.name,
         drop_path=recipe.model.drop_path,
         image_size=recipe.scene.crop,
         output_stride=recipe.segmenter.output_stride,
         any_size=True,
-    )[0]
+    )
+    require_stride(made, recipe.segmenter.output_stride, network.name)
+    return made
 
 
 def _around(

@@ -1,7 +1,7 @@
 """One training step of a segmenter: every position of a feature map is a row."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dnc.centroids import SubCentroidHead
@@ -9,6 +9,7 @@ from dnc.data import SceneBatch, WholeScene
 from dnc.evaluation import PixelTally
 from dnc.models import Segmenter
 from dnc.scene_recognition import SceneRecognizer
+from dnc.training.features import in_evaluation
 from dnc.training.module import TrainingModule
 from dnc.training.recipe import Recipe
 
@@ -18,6 +19,7 @@ class SegmenterTraining(TrainingModule[SceneBatch]):
 
     def __init__(self, recognizer: SceneRecognizer, recipe: Recipe) -> None:
         super().__init__(recognizer, recipe, tally=PixelTally)
+        freeze_unused_(recognizer.model)
 
     @property
     def segmenter(self) -> Segmenter:
@@ -63,3 +65,28 @@ class SegmenterTraining(TrainingModule[SceneBatch]):
         assert isinstance(model, Segmenter)
         labels = recognizer.with_model(model).labels(scene.image)
         self.tally.add(torch.from_numpy(labels), torch.from_numpy(scene.mask))
+
+
+@torch.no_grad()
+def freeze_unused_(segmenter: Segmenter) -> None:
+    """Leaves layers of the network behind its last map as they came.
+
+    No gradient ever reaches them, and several processes would wait for one.
+    """
+    used: set[nn.Module] = set()
+    handles = [
+        module.register_forward_pre_hook(lambda one, _: used.add(one))
+        for module in segmenter.backbone.modules()
+    ]
+    parameter = next(segmenter.parameters())
+    side = 2 * segmenter.multiple
+    try:
+        with in_evaluation(segmenter):
+            segmenter.features(torch.zeros(1, 3, side, side).to(parameter))
+    finally:
+        for handle in handles:
+            handle.remove()
+    for module in segmenter.backbone.modules():
+        if module not in used:
+            for unused in module.parameters(recurse=False):
+                unused.requires_grad_(False)
