@@ -101,8 +101,9 @@ class StudyBars:
         """Tells what a run has come to."""
         results = place.results
         assert results is not None
-        top1 = {images: metrics["top1"] for images, metrics in results["results"].items()}
-        told = ", ".join(f"{images} {100 * share:.2f} %" for images, share in top1.items())
+        metric = place.run.recipe.metric
+        found = {images: metrics[metric] for images, metrics in results["results"].items()}
+        told = ", ".join(f"{images} {100 * share:.2f} %" for images, share in found.items())
         run, taken = place.run, duration(results["seconds"])
         line = f"{run.row}, seed {run.seed}: {told} (trained for {taken}){self.left}"
         self.console.print(line, highlight=False, markup=False)

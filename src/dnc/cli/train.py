@@ -21,11 +21,16 @@ MAY_CHANGE = (
 
 def train(
     data: Annotated[
-        str | None, typer.Argument(help="Folder of images, or a CSV file of paths and labels.")
+        str | None,
+        typer.Argument(help="Folder of images, of images and masks, or a CSV of paths and labels."),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", "-r", help="A shipped recipe by name, or a YAML file [photos]."),
+        typer.Option(
+            "--recipe",
+            "-r",
+            help="A shipped recipe by name, or a YAML file [photos; for images and masks scenes].",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -55,6 +60,8 @@ def train(
     Examples:
     - `dnc train photos/` fine-tunes a small pretrained network on a folder of folders.
 
+    - `dnc train scenes/` trains a segmenter on the folders images/ and masks/ in it.
+
     - `dnc train cifar10/ --recipe cifar10-laptop --set model.classifier=softmax`
 
     - `dnc train --resume runs/photos`
@@ -78,7 +85,7 @@ def train(
         _require_resumable(settings or [])
         chosen, folder = Recipe.read(resume / RECIPE), resume
     else:
-        chosen = Recipe.read(recipe or "photos")
+        chosen = Recipe.read(recipe or _default_recipe(data))
         folder = output or _free_folder(Path("runs") / chosen.name)
     chosen = chosen.with_settings(settings or [])
     if data is not None:
@@ -100,6 +107,13 @@ def train(
     if report.set_aside:
         console.print(f"{len(report.set_aside)} files were set aside: {folder / 'set-aside.csv'}")
     console.print(f"Model, curves and evaluation: {folder}", highlight=False, soft_wrap=True)
+
+
+def _default_recipe(data: str | None) -> str:
+    """What suits the data: a folder of images and masks is for a segmenter."""
+    from dnc.data import recognised_scene_kind
+
+    return "scenes" if data is not None and recognised_scene_kind(data) else "photos"
 
 
 def _free_folder(wanted: Path) -> Path:

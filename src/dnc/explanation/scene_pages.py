@@ -27,6 +27,7 @@ from dnc.explanation.scenes import (
 )
 
 UNFOLDED = 12
+TALLEST = 42  # of a picture at which one points, in letters
 
 
 def scenes_page(explainer: SceneExplainer, explained: Sequence[ExplainedScene]) -> str:
@@ -82,8 +83,9 @@ def pointing_rules(count: int) -> str:
     Where one region has the focus and the pointer is over another, the pointer counts.
     """
     return "\n".join(
-        f".point:has(.r{rank}:hover) .k{rank}, "
-        f".point:not(:has(.region:hover)):has(.r{rank}:focus) .k{rank} {{ display: block; }}"
+        f".point:has(.r{rank}:hover) .beside figure.k{rank}, "
+        f".point:not(:has(.region:hover)):has(.r{rank}:focus) .beside figure.k{rank} "
+        "{ display: block; }"
         for rank in range(count)
     )
 
@@ -101,7 +103,8 @@ def pointing(
         "height": image.height,
         "overlay": page_picture(overlay),
         "box": f"0 0 {found.width:g} {found.height:g}",
-        "letters": f"{max(found.width, found.height) / 32:.1f}",
+        "letters": f"{(found.width * found.height) ** 0.5 / 27:.1f}",
+        "across": f"{min(1.0, image.width / image.height) * TALLEST:.1f}",
         "deciding": len(one.cases),
         "regions": [
             {

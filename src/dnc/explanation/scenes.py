@@ -28,7 +28,7 @@ class DecidingCase:
         pixels: how many it has decided.
         share: of the pixels of the image.
         similarity: mean cosine of these pixels to it.
-        middle: row and column of the pixel that lies deepest in its largest region.
+        middle: row and column of a pixel deep in its largest region.
     """
 
     number: int
@@ -95,13 +95,15 @@ class SceneExplainer:
         cases = self.recognizer.cases
         return None if cases is None else cases.by_place.get(self.places[number - 1])
 
+    def numbers(self, segmentation: Segmented) -> NDArray[np.uint16]:
+        """The number of the case that has decided each pixel."""
+        assert segmentation.subcentroids is not None
+        return self._table[segmentation.labels, segmentation.subcentroids]
+
     def explained(self, segmentation: Segmented) -> ExplainedScene:
         """Which case has decided which pixels."""
-        labels, subcentroids = segmentation.labels, segmentation.subcentroids
-        similarity = segmentation.similarity
-        assert subcentroids is not None
+        numbers, similarity = self.numbers(segmentation), segmentation.similarity
         assert similarity is not None
-        numbers = self._table[labels, subcentroids]
         pixels = np.bincount(numbers.ravel(), minlength=len(self.places) + 1)
         cosines = np.bincount(
             numbers.ravel(), weights=similarity.ravel().astype(np.float64), minlength=len(pixels)
@@ -206,11 +208,14 @@ def hexadecimal(colour: Colour) -> str:
 
 
 def _middle(numbers: NDArray[np.uint16], number: int, box: tuple[slice, slice]) -> tuple[int, int]:
-    """The pixel of the largest region of a case that lies farthest from its border."""
+    """Of the pixels of a case's largest region that lie deepest in it, the most central one."""
     regions, _ = ndimage.label(numbers[box] == number)
     sizes = np.bincount(regions.ravel())
-    sizes[0] = 0
-    largest = np.pad(regions == sizes.argmax(), 1)
-    depth = ndimage.distance_transform_edt(largest)
-    row, column = np.unravel_index(int(depth.argmax()), depth.shape)
-    return int(row) - 1 + box[0].start, int(column) - 1 + box[1].start
+    largest = int(sizes[1:].argmax()) + 1
+    part = ndimage.find_objects(regions, max_label=largest)[-1]
+    inside = np.pad(regions[part] == largest, 1)
+    depth = ndimage.distance_transform_cdt(inside)
+    deepest = np.argwhere(depth == depth.max())
+    off_centre = np.abs(deepest - np.argwhere(inside).mean(axis=0)).sum(axis=1)
+    row, column = (int(place) - 1 for place in deepest[int(off_centre.argmin())])
+    return row + part[0].start + box[0].start, column + part[1].start + box[1].start

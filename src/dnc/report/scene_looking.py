@@ -12,7 +12,7 @@ from torch import Tensor
 from dnc.data import IGNORED, BadFile, Scenes, whole_scenes
 from dnc.errors import InvalidData
 from dnc.evaluation import PixelEvaluation, PixelTally
-from dnc.explanation.scenes import ExplainedScene, SceneExplainer
+from dnc.explanation.scenes import SceneExplainer
 from dnc.recognition import class_map
 
 
@@ -80,11 +80,11 @@ def looked_at_scenes(
         assert scene.mask is not None
         truth = _renumbered(scene.mask, numbers)
         name = scenes.names[scene.position]
-        one = explainer.explained(recognizer.segmented(name, scene.image))
+        found = recognizer.segmented(name, scene.image)
         own = PixelTally(classes)
-        own.add(torch.from_numpy(one.segmentation.labels), torch.from_numpy(truth))
+        own.add(torch.from_numpy(found.labels), torch.from_numpy(truth))
         tally.add_state(own.state())
-        decided += _by_case_and_class(one, truth, classes, len(decided))
+        decided += _by_case_and_class(explainer.numbers(found), truth, classes, len(decided))
         seen.append(_in_short(own, recognizer.classes, scene.position))
         if on_progress is not None:
             on_progress(done, len(read))
@@ -106,10 +106,10 @@ def _renumbered(mask: NDArray[np.int16], numbers: NDArray[np.int64]) -> NDArray[
 
 
 def _by_case_and_class(
-    one: ExplainedScene, truth: NDArray[np.int64], classes: int, cells: int
+    cases: NDArray[np.uint16], truth: NDArray[np.int64], classes: int, cells: int
 ) -> NDArray[np.int64]:
     counts = truth >= 0
-    cell = one.numbers[counts].astype(np.int64) * classes + truth[counts]
+    cell = cases[counts].astype(np.int64) * classes + truth[counts]
     return np.bincount(cell, minlength=cells)
 
 

@@ -17,6 +17,12 @@ from dnc.training.sections import Section
 
 SHIPPED = Path(__file__).parents[1] / "studies"
 
+# Of classifiers, and of segmenters.
+Metric = (
+    Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"]
+    | Literal["miou", "mean_accuracy", "pixel_accuracy"]
+)
+
 # The settings of one row: full names of a recipe's fields, with their values.
 Settings = dict[str, Any]
 
@@ -35,9 +41,7 @@ class Study(Section):
     seeds: tuple[int, ...] = Field(
         (0, 1, 2), description="of all rows; a single number stands for so many seeds"
     )
-    metric: Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"] = Field(
-        "top1", description="what the rows are compared by"
-    )
+    metric: Metric = Field("top1", description="what the rows are compared by")
     images: str | None = Field(
         None, description="test, validation, ...; left out: the first that the runs have"
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dnc.data import open_data
+from dnc.data import Splits, open_data, open_scenes
 from dnc.errors import DNCError, InvalidData, InvalidStudy
 from dnc.study.definition import Run
 from dnc.training.checkpoint import checkpoint_folder
@@ -84,19 +84,28 @@ class Source:
     def of(cls, recipe: Recipe) -> "Source":
         """The images of a recipe as they are now."""
         data = recipe.data
-        path, kind = data.path or ".", data.kind
-        sets = [open_data(path, kind=kind, validation_share=0, check=False, download=data.download)]
+        opened = _scenes if recipe.task == "segmentation" else _images
+        sets = [opened(data.path or ".", data.kind, data.download)]
         parts = sets[0].parts()
         names = [name for name in ("test", "validation") if name in parts]
         if "validation" not in parts and data.validation_share:
             names.append("validation")
         for path, kind in map(data.named_set, data.evaluate_on):
-            sets.append(open_data(path, kind=kind, validation_share=0, check=False))
+            sets.append(opened(path, kind, False))
         digest = hashlib.sha256()
         for splits in sets:
             for name, images in splits.parts().items():
                 digest.update(f"{name} {images.fingerprint()}\n".encode())
         return cls(digest.hexdigest(), (*names, *data.evaluate_on))
+
+
+def _images(path: str, kind: str | None, download: bool) -> Splits[Any]:
+    return open_data(path, kind=kind, validation_share=0, check=False, download=download)
+
+
+def _scenes(path: str, kind: str | None, download: bool) -> Splits[Any]:
+    assert not download, "a recipe of scenes cannot ask for it"
+    return open_scenes(path, kind=kind, validation_share=0, check=False)
 
 
 def places(
@@ -119,7 +128,8 @@ def places(
     found = []
     for run in runs:
         data = run.recipe.data
-        where = (data.path, data.kind, data.evaluate_on, data.validation_share > 0)
+        has_validation = data.validation_share > 0
+        where = (run.recipe.task, data.path, data.kind, data.evaluate_on, has_validation)
         if where not in sources:
             sources[where] = source_of(run.recipe)
         source = sources[where]
@@ -138,6 +148,8 @@ def _folder(recipe: Recipe, store: Path, key: str) -> Path:
     if there:
         return there[0]
     words = [recipe.model.network, recipe.model.classifier]
+    if recipe.task == "segmentation":
+        words.insert(0, recipe.segmenter.architecture)
     if recipe.model.classifier == "dnc" and isinstance(recipe.head.subcentroids, int):
         words.append(f"K-{recipe.head.subcentroids}")
     name = re.sub(r"[^\w.]+", "-", "-".join([*words, f"seed-{recipe.training.seed}"]))

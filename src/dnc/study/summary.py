@@ -11,7 +11,10 @@ from dnc.files import whole_file
 from dnc.study.definition import Study
 from dnc.study.store import Place
 
-PERCENT = ("top1", "top5", "mean_recall", "calibration_error")
+PERCENT = (
+    *("top1", "top5", "mean_recall", "calibration_error"),
+    *("miou", "mean_accuracy", "pixel_accuracy"),
+)
 # What the table has of the sub-centroids at the end of a run, where it is not nothing: the head of
 # the column, and what it means.
 HEALTH = {
