@@ -43,7 +43,10 @@ ALLOWED = {
         *("recognition", "report", "durations", "scene_recognition", "study", "training"),
         "__version__",
     },
-    "__init__": {"centroids", "estimator", "explanation", "models", "recognition", "training"},
+    "__init__": {
+        *("centroids", "estimator", "explanation", "models", "recognition", "training"),
+        "scene_recognition",
+    },
 }
 
 

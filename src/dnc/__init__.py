@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from dnc.explanation.anchors import Anchors, anchors
     from dnc.explanation.explanation import Explanation
     from dnc.explanation.rules import Rules
-    from dnc.models import Classifier, HeadSettings, convert
+    from dnc.models import Classifier, HeadSettings, Segmenter, Views, convert
     from dnc.recognition import Prediction, Recognizer
+    from dnc.scene_recognition import SceneRecognizer, Segmentation
     from dnc.training.checkpoint import load, save
 
 __version__ = "0.1.0"
@@ -34,7 +35,11 @@ _LATER = {
     "Prediction": "dnc.recognition",
     "Recognizer": "dnc.recognition",
     "Rules": "dnc.explanation.rules",
+    "SceneRecognizer": "dnc.scene_recognition",
+    "Segmentation": "dnc.scene_recognition",
+    "Segmenter": "dnc.models",
     "SubCentroidHead": "dnc.centroids",
+    "Views": "dnc.models",
     "anchors": "dnc.explanation.anchors",
     "convert": "dnc.models",
     "kmeans": "dnc.centroids",
@@ -55,7 +60,11 @@ __all__ = [
     "Prediction",
     "Recognizer",
     "Rules",
+    "SceneRecognizer",
+    "Segmentation",
+    "Segmenter",
     "SubCentroidHead",
+    "Views",
     "__version__",
     "anchors",
     "convert",

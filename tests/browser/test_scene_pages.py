@@ -122,8 +122,12 @@ def test_pointing_at_a_pixel_shows_the_crop_of_the_case_that_decided_it(made):
             pointed = page.locator(".stage").first.locator(".region:hover")
             assert pointed.count() == 1
             assert pointed.get_attribute("href") == f"#card-1-{case.number}"
-            stroke = pointed.locator("path").evaluate("p => getComputedStyle(p).stroke")
-            assert stroke != "none"
+            page.wait_for_timeout(300)  # regions that are not pointed at grow pale
+            paleness = page.locator(".stage").first.evaluate(
+                "s => [...s.querySelectorAll('path')].map("
+                "p => [p.matches(':hover'), getComputedStyle(p).fillOpacity])"
+            )
+            assert {is_pointed: pale for is_pointed, pale in paleness} == {True: "0", False: "0.5"}
         page.mouse.move(2, 2)
         assert shown_card(page)[0] == first
 

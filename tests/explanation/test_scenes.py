@@ -367,5 +367,9 @@ def test_the_command_explains_scenes_and_refuses_what_is_for_classifiers(
         recognizer, [(str(query), Image.open(query))], views=Views(flip=True)
     )
     assert tree["images"] == mirrored.to_dict()["images"]
+    one, image = mirrored.images[0], Image.open(query)
+    seen = recognizer.segmented("", image, views=Views(flip=True))
+    assert (one.numbers == mirrored.explainer.numbers(seen)).all()
+    assert (one.numbers != mirrored.explainer.numbers(recognizer.segmented("", image))).any()
     assert "for classifiers" in refused("explain", tmp_path / "model", query, "--maps")
     assert "for classifiers" in refused("explain", tmp_path / "model", query, "--data", folder)
