@@ -127,7 +127,7 @@ def test_pointing_at_a_pixel_shows_the_crop_of_the_case_that_decided_it(made):
                 "s => [...s.querySelectorAll('path')].map("
                 "p => [p.matches(':hover'), getComputedStyle(p).fillOpacity])"
             )
-            assert {is_pointed: pale for is_pointed, pale in paleness} == {True: "0", False: "0.5"}
+            assert {tuple(one) for one in paleness} == {(True, "0"), (False, "0.5")}
         page.mouse.move(2, 2)
         assert shown_card(page)[0] == first
 
