@@ -26,6 +26,7 @@ QUIET = Console(quiet=True)
 SMALL = [
     "training.epochs=3",
     "training.batch_size=4",
+    "training.validate_every=1",
     "training.accelerator=cpu",
     "data.workers=0",
     "model.network=test_resnet",

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import numpy as np
 import torch
-from matplotlib.figure import Figure
 from PIL import Image
 
 from dnc.centroids import SubCentroidHead
@@ -17,6 +15,12 @@ from dnc.scene_recognition import SceneRecognizer
 from dnc.training.casebase import digest_of, found_cases
 from dnc.training.features import Features
 from dnc.training.scene_features import Place, middle_pixels
+
+# Pixels of a side of the pictures of places.
+PICTURE = 144
+# A crop around a place shows so many positions of the feature map along each side, but at least so
+# many pixels of the image, since the positions of some segmenters are close.
+POSITIONS_SHOWN, LEAST_SIDE = 9, 96
 
 
 def with_scene_cases(
@@ -65,14 +69,6 @@ def scene_case_base(
     return CaseBase(head.is_anchored, root, kind, tuple(cases))
 
 
-# Pixels of a side of the pictures of places.
-PICTURE = 144
-# A crop around a place shows so many positions of the feature map along each side.
-POSITIONS_SHOWN = 9
-# But at least so many pixels of the image, since the positions of some segmenters are close.
-LEAST_SIDE = 96
-
-
 def receptive_side(recognizer: SceneRecognizer, size: tuple[int, int]) -> int:
     """Pixels of an image that are shown around a place."""
     scale = size[0] / scaled_size(size, recognizer.preprocessing)[0]
@@ -86,41 +82,6 @@ def pixel_of(recognizer: SceneRecognizer, place: Place, size: tuple[int, int]) -
     row = middle_pixels(place.row + 1, size[1], seen=seen[1], stride=stride)[-1]
     column = middle_pixels(place.column + 1, size[0], seen=seen[0], stride=stride)[-1]
     return int(row), int(column)
-
-
-def scene_gallery_figure(recognizer: SceneRecognizer) -> Figure:
-    """The places behind the cases, a row for each class."""
-    from dnc.explanation.cases import decoded
-
-    assert recognizer.cases is not None
-    by_class: dict[int, list[int]] = {}
-    for number, case in enumerate(recognizer.cases.cases):
-        by_class.setdefault(case.label, []).append(number)
-    columns = max(map(len, by_class.values()), default=1)
-    figure = Figure(figsize=(1.0 * columns + 1.6, 1.25 * len(by_class) + 0.6))
-    axes = figure.subplots(len(by_class), columns, squeeze=False)
-    for row, (label, numbers) in zip(axes, by_class.items(), strict=True):
-        for ax in row:
-            ax.set_axis_off()
-        for ax, number in zip(row, numbers, strict=False):
-            case = recognizer.cases.cases[number]
-            if case.thumbnail is not None:
-                ax.imshow(np.asarray(decoded(case.thumbnail)))
-            ax.set_title(f"#{case.subcentroid}", fontsize=6.5, color="#555555", pad=2)
-        row[0].text(
-            -0.12,
-            0.5,
-            recognizer.classes[label],
-            transform=row[0].transAxes,
-            ha="right",
-            va="center",
-            fontsize=8,
-            parse_math=False,
-        )
-    figure.subplots_adjust(
-        left=1.5 / (1.0 * columns + 1.6), right=0.995, top=0.96, bottom=0.01, wspace=0.06
-    )
-    return figure
 
 
 def _image(scenes: Scenes, position: int) -> Image.Image | None:

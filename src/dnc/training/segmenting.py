@@ -13,6 +13,7 @@ from dnc.evaluation.scene_evaluating import evaluate_scenes
 from dnc.files import whole_file
 from dnc.scene_recognition import AnyRecognizer, SceneRecognizer
 from dnc.training.anchoring import Anchoring, refresh_kept_
+from dnc.training.building import recipe_in_truth
 from dnc.training.casebase import write_case_table
 from dnc.training.checkpoint import MODEL, load_segmenter, save
 from dnc.training.features import Features
@@ -20,13 +21,10 @@ from dnc.training.job import Finished, Job, Result
 from dnc.training.loading import SceneData
 from dnc.training.recipe import Recipe
 from dnc.training.results import case_figures, chosen_checkpoint, file_name
-from dnc.training.scene_building import (
-    new_scene_recognizer,
-    resumed_scene_recognizer,
-    scene_recipe_in_truth,
-)
-from dnc.training.scene_casebase import scene_gallery_figure, with_scene_cases
+from dnc.training.scene_building import new_scene_recognizer, resumed_scene_recognizer
+from dnc.training.scene_casebase import with_scene_cases
 from dnc.training.scene_features import ShownScenes
+from dnc.training.scene_gallery import scene_gallery_figure
 from dnc.training.scene_module import SegmenterTraining
 from dnc.training.scene_sets import scene_evaluation_sets
 
@@ -128,5 +126,5 @@ class Segmenting(Job):
 
     def _known(self, recognizer: SceneRecognizer) -> SceneRecognizer:
         assert recognizer.network is not None
-        self.recipe = scene_recipe_in_truth(self.recipe, recognizer.network)
+        self.recipe = recipe_in_truth(self.recipe, recognizer.network)
         return recognizer
