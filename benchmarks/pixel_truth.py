@@ -24,8 +24,7 @@ from dnc.data import Scenes, whole_scenes
 from dnc.explanation.scenes import ExplainedScene, SceneExplainer, case_picture
 from dnc.scene_recognition import SceneRecognizer
 from dnc.training.checkpoint import load_segmenter
-from dnc.training.results import part_to_evaluate
-from dnc.training.scene_sets import scene_split_of_training
+from dnc.training.results import part_to_evaluate, split_of_training
 
 TIE = 1e-6
 CHANNELS = 16  # of the features that are there for every pixel at once
@@ -135,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, help="so many scenes, evenly over the part")
     given = parser.parse_args(arguments)
     recognizer = load_segmenter(given.checkpoint)
-    splits = scene_split_of_training(recognizer, given.data, kind=None)
+    splits = split_of_training(recognizer, given.data, kind=None)
     part, scenes = part_to_evaluate(splits, given.data, wanted=given.part, recognizer=recognizer)
     if given.limit is not None and given.limit < len(scenes):
         chosen = np.linspace(0, len(scenes) - 1, given.limit).round().astype(int)

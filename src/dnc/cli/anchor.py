@@ -57,23 +57,18 @@ def anchor(
     from dnc.training.checkpoint import load, save
     from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
     from dnc.training.scene_anchoring import anchored_scenes
-    from dnc.training.scene_sets import scene_split_of_training
 
     console = Console()
     if output.exists() and not overwrite:
         raise InvalidSetting(f"{output} is there already; give another --output or --overwrite.")
     recognizer = load(checkpoint, device=device)
     require_free_subcentroids(recognizer)
-    splits: Any
-    if isinstance(recognizer, SceneRecognizer):
-        if whitening or choice == "together":
-            raise InvalidSetting(
-                "--whiten and --choice together are for classifiers; the sub-centroids of a "
-                "segmenter go to the nearest places."
-            )
-        splits = scene_split_of_training(recognizer, data, kind=kind)
-    else:
-        splits = split_of_training(recognizer, data, kind=kind)
+    if isinstance(recognizer, SceneRecognizer) and (whitening or choice == "together"):
+        raise InvalidSetting(
+            "--whiten and --choice together are for classifiers; the sub-centroids of a segmenter "
+            "go to the nearest places."
+        )
+    splits: Any = split_of_training(recognizer, data, kind=kind)
     if splits.train is None or not len(splits.train):
         raise InvalidData(f"{data} ({splits.kind}) has no training images to take cases from.")
     if splits.train.classes != recognizer.classes:

@@ -130,11 +130,10 @@ def _write_of_scenes(
     from dnc.explanation.scenes import SceneExplainer
     from dnc.report.scene_looking import looked_at_scenes
     from dnc.report.scenes import SceneReport
-    from dnc.training.results import part_to_evaluate
-    from dnc.training.scene_sets import scene_split_of_training
+    from dnc.training.results import part_to_evaluate, split_of_training
 
     explainer = SceneExplainer(recognizer)
-    splits = scene_split_of_training(recognizer, data, kind=kind)
+    splits = split_of_training(recognizer, data, kind=kind)
     chosen, scenes = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     with counted(console, f"{chosen} scenes") as on_progress:
         looked = looked_at_scenes(

@@ -23,8 +23,7 @@ from dnc.files import whole_file
 from dnc.models import Views
 from dnc.recognition import class_map
 from dnc.scene_recognition import SceneRecognizer, Segmentation
-from dnc.training.results import part_to_evaluate, was_trained_on
-from dnc.training.scene_sets import scene_split_of_training
+from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
 
 COMPARED = "scenes.png"
 
@@ -56,7 +55,7 @@ class SceneCommand:
         output: Path | None,
     ) -> list[BadFile]:
         """Measures it, prints the figures and writes them to a folder."""
-        splits = scene_split_of_training(self.recognizer, data, kind=kind)
+        splits = split_of_training(self.recognizer, data, kind=kind)
         chosen, scenes = part_to_evaluate(splits, data, wanted=part, recognizer=self.recognizer)
         self.scenes = scenes
         bad_files = list(splits.set_aside)

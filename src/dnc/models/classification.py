@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from dnc.centroids import Decision, SubCentroidHead
 from dnc.errors import InvalidModel
 from dnc.models.centring import Centring, centring_layer
+from dnc.models.headed import Headed
 from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind, linear, new_head
 
 
-class Classifier(nn.Module):
+class Classifier(Headed):
     """Classifies images: backbone, projection, centring, head.
 
     Train it like any network: cross-entropy of its output, backward, optimizer step; and then,
@@ -27,7 +28,6 @@ class Classifier(nn.Module):
     backbone: nn.Module
     projection: nn.Module
     centring: nn.Module
-    head: SubCentroidHead | nn.Linear
 
     def __init__(
         self,
@@ -47,23 +47,6 @@ class Classifier(nn.Module):
                 f"The projection gives features of dimension {projection.out_features}, but the "
                 f"head takes {self.dim}; make them equal."
             )
-
-    @property
-    def dim(self) -> int:
-        """Dimension of the features that the head takes."""
-        return self.head.dim if isinstance(self.head, SubCentroidHead) else self.head.in_features
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        if isinstance(self.head, SubCentroidHead):
-            return self.head.classes
-        return self.head.out_features
-
-    @property
-    def is_dnc(self) -> bool:
-        """Whether it decides by sub-centroids."""
-        return isinstance(self.head, SubCentroidHead)
 
     def features(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
         """Features of each image, as the head takes them."""

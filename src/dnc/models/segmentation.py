@@ -13,6 +13,7 @@ from dnc.errors import InvalidModel
 from dnc.models.centring import Centring, centring_layer
 from dnc.models.decoders import DecoderSettings, auxiliary_decoder, decoder
 from dnc.models.feature_maps import feature_maps, map_info
+from dnc.models.headed import Headed
 from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind, new_head
 from dnc.models.last_layer import twin
 
@@ -34,7 +35,7 @@ class Scores:
     auxiliary: Float[Tensor, "n c H W"] | None
 
 
-class Segmenter(nn.Module):
+class Segmenter(Headed):
     """Gives a class to every pixel: backbone, projection, decoder, centring, head.
 
     Every position of the feature map is a row like any other. Scores of positions are mixed
@@ -59,7 +60,6 @@ class Segmenter(nn.Module):
     projection: nn.Module
     decoder: nn.Module
     centring: nn.Module
-    head: SubCentroidHead | nn.Linear
     auxiliary: nn.Module | None
 
     def __init__(
@@ -90,23 +90,6 @@ class Segmenter(nn.Module):
             )
         self.centring = centring_layer(centring, self.dim)
         self.auxiliary = self._new_auxiliary() if auxiliary else None
-
-    @property
-    def dim(self) -> int:
-        """Dimension of the features that the head takes."""
-        return self.head.dim if isinstance(self.head, SubCentroidHead) else self.head.in_features
-
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        if isinstance(self.head, SubCentroidHead):
-            return self.head.classes
-        return self.head.out_features
-
-    @property
-    def is_dnc(self) -> bool:
-        """Whether it decides by sub-centroids."""
-        return isinstance(self.head, SubCentroidHead)
 
     def features(self, images: Float[Tensor, "n 3 H W"]) -> Float[Tensor, "n d h w"]:
         """Features of each position, as the head takes them."""

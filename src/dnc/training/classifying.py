@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lightning.pytorch import Callback
 
-from dnc.data import BadFile, DataSplits, Images
+from dnc.data import BadFile, DataSplits, Images, open_data
 from dnc.recognition import Recognizer
 from dnc.scene_recognition import AnyRecognizer
 from dnc.training.anchoring import Anchoring, refresh_kept_, training_images
@@ -46,7 +46,7 @@ class Classifying(Job):
     def prepare(self, recognizer: AnyRecognizer) -> None:
         """Opens the sets that it is evaluated on."""
         assert isinstance(recognizer, Recognizer)
-        self.sets = evaluation_sets(self.recipe, self.splits, recognizer)
+        self.sets = evaluation_sets(self.recipe, self.splits, recognizer.classes, opened=open_data)
 
     def data(self, recognizer: AnyRecognizer) -> ImageData:
         """Batches of images."""

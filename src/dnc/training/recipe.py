@@ -225,7 +225,7 @@ class Recipe(Section):
         # As many batches as a loader makes of so many images: a small rest is left out.
         steps = images // batch if images >= WHOLE_BATCHES_FROM * batch else -(-images // batch)
         epochs = -(-self.training.iterations // max(1, steps))
-        training = self.training.model_copy(update={"epochs": epochs})
+        training = self.training.model_copy(update={"epochs": epochs, "iterations": None})
         return self.model_copy(update={"training": training})
 
     def with_absolute_paths(self) -> "Recipe":

@@ -4,19 +4,28 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 
 from dnc import __version__
 from dnc.centroids import Fidelity, SubCentroidHead
-from dnc.data import BadFile, DataSplits, Images, Scenes, Splits, open_data
+from dnc.data import (
+    BadFile,
+    DataSplits,
+    Images,
+    Scenes,
+    SceneSplits,
+    Splits,
+    open_data,
+    open_scenes,
+)
 from dnc.data.splitting import at_most_per_class
 from dnc.errors import InvalidData
 from dnc.evaluation import Evaluation, PixelEvaluation, evaluate, write_evaluation
 from dnc.files import restore_folder, whole_file
 from dnc.recognition import Recognizer, class_map
-from dnc.scene_recognition import AnyRecognizer
+from dnc.scene_recognition import AnyRecognizer, SceneRecognizer
 from dnc.training.casebase import with_cases, write_case_table
 from dnc.training.checkpoint import BEST, LAST, MODEL, load_classifier, save
 from dnc.training.features import Features, features_of, most_per_class
@@ -31,20 +40,31 @@ Part = TypeVar("Part", Images, Scenes)
 
 
 def evaluation_sets(
-    recipe: Recipe, splits: DataSplits, recognizer: Recognizer
-) -> dict[str, Images]:
+    recipe: Recipe,
+    splits: Splits[Part],
+    classes: Sequence[str],
+    *,
+    opened: Callable[..., Splits[Part]],
+) -> dict[str, Part]:
     """The test images, the validation images, and the recipe's further sets.
 
     Opened before the training, so that a set that is not there does not end a run of days.
+
+    Args:
+        recipe: names the further sets.
+        splits: the images of the run.
+        classes: that the model knows.
+        opened: opens a data set of the recipe's task.
+
     """
     parts = splits.parts()
     names: tuple[str, ...] = ("test", "validation")
     sets = {name: parts[name] for name in names if name in parts}
     for given in recipe.data.evaluate_on:
         path, kind = recipe.data.named_set(given)
-        further = open_data(path, kind=kind, validation_share=0.0)
+        further = opened(path, kind=kind, validation_share=0.0)
         sets[given] = part_to_evaluate(further, given)[1]
-        class_map(recognizer.classes, sets[given].classes)
+        class_map(classes, sets[given].classes)
     return sets
 
 
@@ -76,20 +96,34 @@ def part_to_evaluate(
     raise InvalidData(f"{where} ({splits.kind}) has no {missing} to evaluate on.")
 
 
-def split_of_training(recognizer: Recognizer, path: Path, *, kind: str | None) -> DataSplits:
+@overload
+def split_of_training(
+    recognizer: Recognizer, path: Path, *, kind: str | None
+) -> DataSplits: ...  # of images
+
+
+@overload
+def split_of_training(
+    recognizer: SceneRecognizer, path: Path, *, kind: str | None
+) -> SceneSplits: ...  # of scenes
+
+
+def split_of_training(
+    recognizer: AnyRecognizer, path: Path, *, kind: str | None
+) -> DataSplits | SceneSplits:
     """A data set as it was split when the model was trained on it; else all of it as it is."""
-    whole = open_data(path, kind=kind, validation_share=0.0)
+    opened: Callable[..., Any] = open_data
+    limit = "train_per_class"
+    if isinstance(recognizer, SceneRecognizer):
+        opened, limit = open_scenes, "train_images"
+    whole: DataSplits | SceneSplits = opened(path, kind=kind, validation_share=0.0)
     known = recognizer.notes.get("data")
     if whole.test is None and whole.validation is None and isinstance(known, dict):
-        share, seed = known.get("validation_share"), known.get("seed")
+        share, seed, most = (known.get(name) for name in ("validation_share", "seed", limit))
         if isinstance(share, float) and 0 < share < 1 and type(seed) is int and seed >= 0:
-            most = known.get("train_per_class")
-            split = open_data(
-                path,
-                kind=kind,
-                validation_share=share,
-                seed=seed,
-                train_per_class=most if type(most) is int and most > 0 else None,
+            most = most if type(most) is int and most > 0 else None
+            split: DataSplits | SceneSplits = opened(
+                path, kind=kind, validation_share=share, seed=seed, **{limit: most}
             )
             if split.train is not None and was_trained_on(recognizer, split.train):
                 return split

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import Callback
 
 from dnc.centroids import Fidelity, SubCentroidHead
-from dnc.data import BadFile, Scenes, SceneSplits
+from dnc.data import BadFile, Scenes, SceneSplits, open_scenes
 from dnc.evaluation import write_pixel_evaluation
 from dnc.evaluation.scene_evaluating import evaluate_scenes
 from dnc.files import whole_file
@@ -20,13 +20,12 @@ from dnc.training.features import Features
 from dnc.training.job import Finished, Job, Result
 from dnc.training.loading import SceneData
 from dnc.training.recipe import Recipe
-from dnc.training.results import case_figures, chosen_checkpoint, file_name
+from dnc.training.results import case_figures, chosen_checkpoint, evaluation_sets, file_name
 from dnc.training.scene_building import new_scene_recognizer, resumed_scene_recognizer
 from dnc.training.scene_casebase import with_scene_cases
 from dnc.training.scene_features import ShownScenes
 from dnc.training.scene_gallery import scene_gallery_figure
 from dnc.training.scene_module import SegmenterTraining
-from dnc.training.scene_sets import scene_evaluation_sets
 
 
 class Segmenting(Job):
@@ -49,7 +48,9 @@ class Segmenting(Job):
     def prepare(self, recognizer: AnyRecognizer) -> None:
         """Opens the sets that it is evaluated on."""
         assert isinstance(recognizer, SceneRecognizer)
-        self.sets = scene_evaluation_sets(self.recipe, self.splits, recognizer)
+        self.sets = evaluation_sets(
+            self.recipe, self.splits, recognizer.classes, opened=open_scenes
+        )
 
     def data(self, recognizer: AnyRecognizer) -> SceneData:
         """Batches of squares, and whole scenes to validate on."""
