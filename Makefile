@@ -31,6 +31,7 @@ benchmark: .venv/installed-dev
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.loader
 	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.segmentation
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
