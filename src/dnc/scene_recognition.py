@@ -13,8 +13,9 @@ from PIL import Image
 from torch import Tensor
 
 from dnc.data import ScenePreprocessing, scene_input
-from dnc.errors import UnreadableImage
+from dnc.errors import InvalidInput, UnreadableImage
 from dnc.explanation.cases import CaseBase
+from dnc.explanation.scene_explanation import SceneExplanation
 from dnc.models import WHOLE, Segmenter, Views, viewed_features
 from dnc.recognition import ImageLike, Network, Recognizer, picture_of, several
 
@@ -128,6 +129,22 @@ class SceneRecognizer:
                 yield error
             else:
                 yield self.segmented(source, picture, views=views)
+
+    def explain(
+        self, images: ImageLike | Iterable[ImageLike], *, views: Views | None = None
+    ) -> SceneExplanation:
+        """Which case has decided each pixel, and the place in a training scene behind it.
+
+        In a notebook the explanation shows itself; `save` writes it as HTML, JSON and PNG.
+        """
+        named = [
+            (str(image) if isinstance(image, str | Path) else str(number), image)
+            for number, image in enumerate(several(images))
+        ]
+        if not named:
+            raise InvalidInput("No image came; give one, or several in a list.")
+        pictures = [(source, picture_of(image, source)) for source, image in named]
+        return SceneExplanation.of(self, pictures, views=views)
 
     def segmented(
         self, source: str, image: Image.Image, *, views: Views | None = None

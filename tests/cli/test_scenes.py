@@ -69,6 +69,17 @@ def test_evaluate_looks_in_windows_mirrored_and_at_several_scales(model, scenes)
     assert result.exit_code == 0, result.output
 
 
+def test_the_window_of_the_recipe_stays_when_other_views_are_asked_for(scenes, tmp_path):
+    from dnc.cli.options import views_of
+
+    folder = trained(scenes, tmp_path / "run", "scene.window=32", "training.epochs=1")
+    recognizer = dnc.load(folder)
+    assert recognizer.views.window == 32
+    assert views_of(None, True, None, recognizer=recognizer).window == 32
+    assert views_of(64, True, "1,2", recognizer=recognizer).window == 64
+    assert views_of(None, False, None, recognizer=recognizer) is None
+
+
 def test_predict_writes_labels_that_are_the_decisions(model, scenes, tmp_path):
     image = scenes / "images" / "test" / "000.png"
     (tmp_path / "broken.png").write_bytes(b"nothing")

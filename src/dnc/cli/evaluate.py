@@ -68,7 +68,7 @@ def evaluate(
 
     console = Console()
     recognizer = load(checkpoint, device=device)
-    views = views_of(window, flip, scales)
+    views = views_of(window, flip, scales, recognizer=recognizer)
     is_scene = isinstance(recognizer, SceneRecognizer)
     if not is_scene and (views is not None or pictures or beside):
         raise InvalidSetting(

@@ -76,7 +76,7 @@ def explain(
 
     console = Console()
     wanted = _forms(form)
-    views = views_of(window, flip, scales)
+    views = views_of(window, flip, scales, recognizer=recognizer)
     paths = list(image_paths(images, sys.stdin))
     if not paths:
         raise InvalidInput(f"There are no images in {', '.join(images)}.")

@@ -7,6 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from dnc.models import Views
+    from dnc.scene_recognition import AnyRecognizer
 
 Checkpoint = Annotated[Path, typer.Argument(help="A run, or the folder of a checkpoint.")]
 LabelledImages = Annotated[
@@ -39,12 +40,20 @@ Scales = Annotated[
 ]
 
 
-def views_of(window: int | None, flip: bool, scales: str | None) -> "Views | None":
-    """How a segmenter is to look at images; None if nothing is said about it."""
+def views_of(
+    window: int | None, flip: bool, scales: str | None, *, recognizer: "AnyRecognizer"
+) -> "Views | None":
+    """How a segmenter is to look at images; None if nothing is said about it.
+
+    Unless a window is given, it is the one that the model was trained to use, if there is one.
+    """
     from dnc.models import Views
+    from dnc.scene_recognition import SceneRecognizer
 
     if window is None and not flip and scales is None:
         return None
+    if window is None and isinstance(recognizer, SceneRecognizer):
+        window = recognizer.views.window
     try:
         numbers = (1.0,) if scales is None else tuple(float(n) for n in scales.split(","))
     except ValueError as error:

@@ -66,7 +66,7 @@ def predict(
         if not paths:
             raise InvalidInput(f"There are no images in {', '.join(images)}.")
     recognizer = load(checkpoint, device=device)
-    views = views_of(window, flip, scales)
+    views = views_of(window, flip, scales, recognizer=recognizer)
     if isinstance(recognizer, SceneRecognizer):
         from dnc.cli.scenes import SceneCommand
 

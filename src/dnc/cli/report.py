@@ -61,7 +61,7 @@ def report(
 
     console = Console()
     recognizer = load(checkpoint, device=device)
-    views = views_of(window, flip, scales)
+    views = views_of(window, flip, scales, recognizer=recognizer)
     wanted = None if part == "auto" else part
     if isinstance(recognizer, SceneRecognizer):
         if views is not None:
