@@ -76,11 +76,11 @@ def explain(
 
     console = Console()
     wanted = _forms(form)
-    views = views_of(window, flip, scales, recognizer=recognizer)
     paths = list(image_paths(images, sys.stdin))
     if not paths:
         raise InvalidInput(f"There are no images in {', '.join(images)}.")
     recognizer = load(checkpoint, device=device)
+    views = views_of(window, flip, scales, recognizer=recognizer)
     is_scene = isinstance(recognizer, SceneRecognizer)
     most = MOST_SCENES_ON_A_PAGE if is_scene else MOST_ON_A_PAGE
     if len(paths) > most and set(wanted) != {"json"}:
