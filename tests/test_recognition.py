@@ -254,7 +254,7 @@ def test_numbered_classes_are_matched_by_number_to_wordnet_ids_alone(recognizer)
     imagenet = replace(recognizer, classes=("n01440764", "n01443537", "n01484850"))
     assert class_map(imagenet.classes, ["0", "1", "2"]) == [0, 1, 2]
     digits = replace(recognizer, classes=("2", "1", "0"))
-    assert class_map(digits, ["0", "1", "2"]) == [2, 1, 0]
+    assert class_map(digits.classes, ["0", "1", "2"]) == [2, 1, 0]
     for wrong in (["0", "1"], ["0", "1", "3"], ["1", "0", "2"], ["0", "1", "2", "3"]):
         with pytest.raises(InvalidInput, match="does not know"):
             class_map(imagenet.classes, wrong)
