@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from dnc import SubCentroidHead
-from dnc.centroids import Sampling, largest_between, mixed, normalised, similarities
+from dnc.centroids import Sampling, largest_between, mixed, normalised
 from dnc.centroids import interpolation as module
 from dnc.centroids.interpolation import nearest_cases_between
 from dnc.errors import NothingAbsorbed
@@ -133,5 +133,3 @@ def test_a_head_decides_between_positions_as_on_mixed_features():
     pixels = mixed(normalised(features.movedim(0, -1)), *sampling)
     assert torch.equal(found.label, head.decide(pixels).label)
     assert (found.label < 2).all()  # the third class was never seen
-    cosine = similarities(normalised(pixels).flatten(0, 1), head.centroids)
-    assert cosine.shape == (80, 3, 2)
