@@ -222,17 +222,6 @@ def test_positions_have_the_class_of_the_pixel_in_their_middle():
     assert (found[0, 2] == IGNORED).all()  # row 20 is beyond the image
 
 
-def test_other_classes_stand_on_the_same_modules():
-    model = small(auxiliary=True)
-    other = model.with_classes(9, kind="softmax")
-    assert other.classes == 9
-    assert other.backbone is model.backbone
-    assert other.decoder is model.decoder
-    assert other.auxiliary[-1].out_channels == 9
-    assert model.classes == 4
-    assert other(torch.randn(2, 3, 64, 64)).shape == (2, 9, 64, 64)
-
-
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

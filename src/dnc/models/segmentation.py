@@ -1,7 +1,6 @@
 """A segmenter: a network and a decoder for a map of features, and sub-centroids or a 1x1 layer."""
 
 from dataclasses import dataclass, replace
-from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -14,8 +13,6 @@ from dnc.models.centring import Centring, centring_layer
 from dnc.models.decoders import DecoderSettings, auxiliary_decoder, decoder
 from dnc.models.feature_maps import feature_maps, map_info
 from dnc.models.headed import Headed
-from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind, new_head
-from dnc.models.last_layer import twin
 
 IGNORED = -100  # the label that cross-entropy and the head leave out
 
@@ -89,7 +86,11 @@ class Segmenter(Headed):
                 f"{self.dim}; make them equal."
             )
         self.centring = centring_layer(centring, self.dim)
-        self.auxiliary = self._new_auxiliary() if auxiliary else None
+        self.auxiliary = None
+        if auxiliary:
+            between, channels_between = auxiliary_decoder(self.maps, norm=settings.norm)
+            layer = nn.Conv2d(channels_between, self.classes, 1)
+            self.auxiliary = nn.Sequential(between, layer)
 
     def features(self, images: Float[Tensor, "n 3 H W"]) -> Float[Tensor, "n d h w"]:
         """Features of each position, as the head takes them."""
@@ -154,31 +155,6 @@ class Segmenter(Headed):
         )
         middle = self.stride // 2
         return padded[:, middle :: self.stride, middle :: self.stride]
-
-    def with_classes(
-        self,
-        classes: int,
-        *,
-        settings: HeadSettings = DEFAULT_HEAD,
-        kind: Kind | None = None,
-        generator: torch.Generator | None = None,
-    ) -> "Segmenter":
-        """A segmenter of other classes on the very same backbone, decoder and centring.
-
-        Their modules are shared with this segmenter, not copied; head and auxiliary layer are new.
-        """
-        kind = kind or ("dnc" if self.is_dnc else "softmax")
-        head = new_head(kind, self.dim, classes, settings=settings, generator=generator)
-        tensor = next(self.head.buffers() if self.is_dnc else self.head.parameters())
-        other = cast("Segmenter", twin(self))
-        other.head = head.to(tensor.device).train(self.head.training)
-        if self.auxiliary is not None:
-            other.auxiliary = other._new_auxiliary().to(tensor.device).train(self.training)
-        return other
-
-    def _new_auxiliary(self) -> nn.Sequential:
-        between, channels = auxiliary_decoder(self.maps, norm=self.settings.norm)
-        return nn.Sequential(between, nn.Conv2d(channels, self.classes, 1))
 
     def _maps(self, images: Float[Tensor, "n 3 H W"]) -> list[Tensor]:
         height, width = (-side % self.multiple for side in images.shape[2:])
