@@ -321,14 +321,15 @@ def test_all_forms_are_written_and_those_of_an_earlier_explanation_do_not_stay(
     (tmp_path / "explanation-mine.png").write_bytes(b"")
     files = SceneExplanation.of(recognizer, queries[:1]).save(tmp_path)
     assert [file.name for file in files] == [
-        *("explanation.html", "explanation.json"),
-        *("explanation-1.png", "explanation-1.cases.png"),
+        "explanation.html",
+        *("explanation.json", "explanation-1.cases.png"),
+        "explanation-1.png",
     ]
     assert {path.name for path in tmp_path.iterdir()} == {
         *(file.name for file in files),
         "explanation-mine.png",
     }
-    with Image.open(files[2]) as picture:
+    with Image.open(files[3]) as picture:
         assert min(picture.size) > 300
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from dnc.cli.bars import Told
     from dnc.errors import UnreadableImage
-    from dnc.explanation.explanation import Explanation, Form
+    from dnc.explanation.explanation import Explanation
+    from dnc.explanation.reasons import Form
     from dnc.explanation.scene_explanation import SceneExplanation
     from dnc.models import Views
     from dnc.scene_recognition import AnyRecognizer

@@ -23,7 +23,7 @@ from dnc.cli.options import (
 
 if TYPE_CHECKING:
     from dnc.recognition import Recognizer
-    from dnc.report.writing import Written
+    from dnc.report.page import Written
     from dnc.scene_recognition import SceneRecognizer
 
 

@@ -6,13 +6,14 @@ Every image carries an id that leads back to its file.
 from dnc.data.batch import Batch, Loader
 from dnc.data.collection import BadFile, DataSplits, Images, Splits
 from dnc.data.images import image_from_array, read_image
-from dnc.data.inspection import Duplicates, Inspection, Spread, inspect_data
+from dnc.data.inspecting import SameImages, Spread
+from dnc.data.inspection import Duplicates, Inspection, inspect_data
 from dnc.data.loading import loader
 from dnc.data.masks import IGNORED, MaskCoding, colour_picture, read_mask
 from dnc.data.pictures import samples_figure
 from dnc.data.preparation import prepared
 from dnc.data.scene_batch import SceneBatch, WholeScene
-from dnc.data.scene_inspection import SameImages, SceneInspection, inspect_scenes
+from dnc.data.scene_inspection import SceneInspection, inspect_scenes
 from dnc.data.scene_loading import SceneLoader, WholeScenes, scene_loader, whole_scenes
 from dnc.data.scene_pictures import scene_samples_figure
 from dnc.data.scene_preparation import scene_input, varied_scene

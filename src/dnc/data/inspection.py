@@ -1,44 +1,41 @@
 """What is in a data set, and what is wrong with it."""
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from dnc.data.collection import BadFile, DataSplits, Images
 from dnc.data.images import decode_image
-from dnc.data.listing import Progress, in_threads
+from dnc.data.inspecting import (
+    SameImages,
+    Seen,
+    Spread,
+    in_several_parts,
+    looked_at,
+    spread,
+    with_the_same_bytes,
+)
+from dnc.data.listing import Progress
 from dnc.data.sources import open_data
-from dnc.errors import InvalidData, UnreadableImage
+from dnc.errors import UnreadableImage
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The smallest, the middle and the largest of some numbers."""
-
-    smallest: int
-    median: float
-    largest: int
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """Images with the same content.
+class Duplicates(SameImages):
+    """Images with the same bytes.
 
     Attributes:
         names: their names.
-        classes: the classes they are in; more than one is a contradiction.
         parts: the parts they are in; more than one lets the evaluation see what was learnt.
+        classes: the classes they are in; more than one is a contradiction.
 
     """
 
-    names: tuple[str, ...]
     classes: tuple[str, ...]
-    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Inspection:
     @property
     def leaks(self) -> tuple[Duplicates, ...]:
         """Duplicates that are in more than one part."""
-        return tuple(group for group in self.duplicates if len(group.parts) > 1)
+        return in_several_parts(self.duplicates)
 
     @property
     def contradictions(self) -> tuple[Duplicates, ...]:
@@ -101,15 +98,8 @@ class Inspection:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What one image turned out to be."""
-
-    name: str
-    part: str
+class _SeenImage(Seen):
     label: int
-    digest: bytes
-    width: int
-    height: int
     format: str
 
 
@@ -125,20 +115,7 @@ def inspect_data(
     """
     splits = data if isinstance(data, DataSplits) else open_data(data)
     parts = splits.parts()
-    places = [(part, i) for part, images in parts.items() for i in range(len(images))]
-
-    def look(place: tuple[str, int]) -> _Seen | BadFile:
-        part, position = place
-        return _seen(parts[part], part, position)
-
-    results = list(in_threads(look, places, on_progress=on_progress))
-    seen = [result for result in results if isinstance(result, _Seen)]
-    bad = [result for result in results if isinstance(result, BadFile)]
-    if not seen:
-        raise InvalidData(
-            f"None of the {len(places)} images can be decoded; the first is {bad[0].path}: "
-            f"{bad[0].reason}."
-        )
+    seen, bad = looked_at(parts, _seen, things="images", on_progress=on_progress)
     classes = splits.classes
     counts = {
         part: tuple(
@@ -163,14 +140,14 @@ def inspect_data(
     )
 
 
-def _seen(images: Images, part: str, position: int) -> _Seen | BadFile:
+def _seen(images: Images, part: str, position: int) -> _SeenImage | BadFile:
     name, label = images.names[position], int(images.labels[position])
     path = images.path(position)
     if path is None:
         assert images.pixels is not None
         height, width = images.pixels.shape[1:3]
         digest = hashlib.sha256(images.pixels[position].tobytes()).digest()
-        return _Seen(name, part, label, digest, width, height, "array")
+        return _SeenImage(name, part, digest, width, height, label, "array")
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -180,24 +157,15 @@ def _seen(images: Images, part: str, position: int) -> _Seen | BadFile:
     except UnreadableImage as error:
         return BadFile(name, error.reason)
     digest = hashlib.sha256(content).digest()
-    return _Seen(name, part, label, digest, image.width, image.height, header.format)
+    return _SeenImage(name, part, digest, image.width, image.height, label, header.format)
 
 
-def spread(values: list[int]) -> Spread:
-    """The spread of some numbers, of which there is at least one."""
-    return Spread(min(values), float(median(values)), max(values))
-
-
-def _duplicates(seen: list[_Seen], classes: tuple[str, ...]) -> tuple[Duplicates, ...]:
-    groups = defaultdict(list)
-    for one in seen:
-        groups[one.digest].append(one)
+def _duplicates(seen: list[_SeenImage], classes: tuple[str, ...]) -> tuple[Duplicates, ...]:
     return tuple(
         Duplicates(
-            names=tuple(one.name for one in group),
+            names=same.names,
+            parts=same.parts,
             classes=tuple(classes[label] for label in sorted({one.label for one in group})),
-            parts=tuple(dict.fromkeys(one.part for one in group)),
         )
-        for group in groups.values()
-        if len(group) > 1
+        for same, group in with_the_same_bytes(seen)
     )

@@ -1,7 +1,6 @@
 """What is in a data set of scenes, and what is wrong with it."""
 
 import hashlib
-from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,21 @@ from numpy.typing import NDArray
 
 from dnc.data.collection import BadFile
 from dnc.data.images import decode_image
-from dnc.data.inspection import Spread, spread
-from dnc.data.listing import Progress, in_threads
+from dnc.data.inspecting import (
+    SameImages,
+    Seen,
+    Spread,
+    in_several_parts,
+    looked_at,
+    spread,
+    with_the_same_bytes,
+)
+from dnc.data.listing import Progress
 from dnc.data.masks import IGNORED
 from dnc.data.scene_making import bad_file
 from dnc.data.scene_sources import open_scenes
 from dnc.data.scenes import Scenes, SceneSplits
-from dnc.errors import InvalidData, UnreadableImage
-
-
-@dataclass(frozen=True)
-class SameImages:
-    """Images with the same bytes.
-
-    Attributes:
-        names: their names.
-        parts: the parts they are in; more than one lets the evaluation see what was learnt.
-
-    """
-
-    names: tuple[str, ...]
-    parts: tuple[str, ...]
+from dnc.errors import UnreadableImage
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ class SceneInspection:
     @property
     def leaks(self) -> tuple[SameImages, ...]:
         """Duplicates that are in more than one part."""
-        return tuple(group for group in self.duplicates if len(group.parts) > 1)
+        return in_several_parts(self.duplicates)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it."""
@@ -87,14 +80,7 @@ class SceneInspection:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What one scene turned out to be."""
-
-    name: str
-    part: str
-    digest: bytes
-    width: int
-    height: int
+class _SeenScene(Seen):
     pixels: NDArray[np.int64]
 
 
@@ -110,20 +96,7 @@ def inspect_scenes(
     """
     splits = data if isinstance(data, SceneSplits) else open_scenes(data, check=False)
     parts = splits.parts()
-    places = [(part, i) for part, scenes in parts.items() for i in range(len(scenes))]
-
-    def look(place: tuple[str, int]) -> _Seen | BadFile:
-        part, position = place
-        return _seen(parts[part], part, position)
-
-    results = list(in_threads(look, places, on_progress=on_progress))
-    seen = [result for result in results if isinstance(result, _Seen)]
-    bad = [result for result in results if isinstance(result, BadFile)]
-    if not seen:
-        raise InvalidData(
-            f"None of the {len(places)} scenes can be decoded; the first is {bad[0].path}: "
-            f"{bad[0].reason}."
-        )
+    seen, bad = looked_at(parts, _seen, things="scenes", on_progress=on_progress)
     classes = splits.classes
     images = {part: [one for one in seen if one.part == part] for part in parts}
     pixels = {part: _pixels(of_part, len(classes)) for part, of_part in images.items()}
@@ -140,13 +113,13 @@ def inspect_scenes(
         },
         widths=spread([one.width for one in seen]),
         heights=spread([one.height for one in seen]),
-        duplicates=_duplicates(seen),
+        duplicates=tuple(same for same, _ in with_the_same_bytes(seen)),
         unreadable=(*splits.set_aside, *bad),
         unseen=tuple(name for name, count in zip(classes, trained, strict=True) if not count),
     )
 
 
-def _seen(scenes: Scenes, part: str, position: int) -> _Seen | BadFile:
+def _seen(scenes: Scenes, part: str, position: int) -> _SeenScene | BadFile:
     path, name = scenes.path(position), scenes.names[position]
     try:
         content = path.read_bytes()
@@ -157,7 +130,7 @@ def _seen(scenes: Scenes, part: str, position: int) -> _Seen | BadFile:
         mask = scenes.read_mask(position, image.size)
     except UnreadableImage as error:
         return bad_file(scenes, position, error)
-    return _Seen(
+    return _SeenScene(
         name=name,
         part=part,
         digest=hashlib.sha256(content).digest(),
@@ -167,7 +140,7 @@ def _seen(scenes: Scenes, part: str, position: int) -> _Seen | BadFile:
     )
 
 
-def _pixels(seen: list[_Seen], classes: int) -> NDArray[np.int64]:
+def _pixels(seen: list[_SeenScene], classes: int) -> NDArray[np.int64]:
     """Pixels of each class in each scene, `(n c)`."""
     return np.array([one.pixels for one in seen], dtype=np.int64).reshape(len(seen), classes)
 
@@ -177,20 +150,6 @@ def _shares(pixels: NDArray[np.int64]) -> tuple[float, ...]:
     return tuple((counts / max(1, counts.sum())).tolist())
 
 
-def _share_without_class(seen: list[_Seen], pixels: NDArray[np.int64]) -> float:
+def _share_without_class(seen: list[_SeenScene], pixels: NDArray[np.int64]) -> float:
     whole = sum(one.width * one.height for one in seen)
     return 1 - int(pixels.sum()) / whole if whole else 0.0
-
-
-def _duplicates(seen: list[_Seen]) -> tuple[SameImages, ...]:
-    groups = defaultdict(list)
-    for one in seen:
-        groups[one.digest].append(one)
-    return tuple(
-        SameImages(
-            names=tuple(one.name for one in group),
-            parts=tuple(dict.fromkeys(one.part for one in group)),
-        )
-        for group in groups.values()
-        if len(group) > 1
-    )

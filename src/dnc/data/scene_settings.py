@@ -1,13 +1,11 @@
 """How scenes are prepared and varied: plain settings that can be written down as JSON."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 from dnc.data.setting_values import (
+    Settings,
     are_numbers,
-    as_json,
-    from_json,
     is_int,
     is_number,
     require,
@@ -17,7 +15,7 @@ from dnc.data.settings import MAX_SIZE, Interpolation
 
 
 @dataclass(frozen=True)
-class ScenePreprocessing:
+class ScenePreprocessing(Settings):
     """How a whole image becomes the input of a network when it is evaluated.
 
     Attributes:
@@ -46,18 +44,9 @@ class ScenePreprocessing:
         )
         require_choice(self, "interpolation", get_args(Interpolation))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
-        return as_json(self)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "ScenePreprocessing":
-        """The settings that `to_dict` gave; anything else raises `InvalidSetting`."""
-        return cls(**from_json(cls, settings))
-
 
 @dataclass(frozen=True)
-class SceneAugmentation:
+class SceneAugmentation(Settings):
     """How training scenes are varied, in this order.
 
     Attributes:
@@ -89,12 +78,3 @@ class SceneAugmentation:
         require(self, "flip", isinstance(self.flip, bool), "true or false")
         require(self, "colour_jitter", is_number(self.colour_jitter, 0, 1), "a number in 0..1")
         require(self, "hue", is_number(self.hue, 0, 0.5), "a number in 0..0.5")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
-        return as_json(self)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "SceneAugmentation":
-        """The settings that `to_dict` gave; anything else raises `InvalidSetting`."""
-        return cls(**from_json(cls, settings))

@@ -1,22 +1,31 @@
 """What settings have in common: how they are checked, and written down as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Self
 
 from dnc.errors import InvalidSetting
 
 
-def as_json(settings: Any) -> dict[str, Any]:
-    """The fields of a dataclass of settings as JSON can hold them."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(settings).items()
-    }
+@dataclass(frozen=True)
+class Settings:
+    """Settings that can be written down as JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as JSON can hold them."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """The settings that `to_dict` gave; anything else raises `InvalidSetting`."""
+        return cls(**_arguments(cls, settings))
 
 
-def from_json(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments for a dataclass of settings; names that it has not, or needs, are told."""
+def _arguments(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for settings; names that they have not, or need, are told."""
     if not isinstance(settings, Mapping):
         raise InvalidSetting(
             f"{kind.__name__} needs a mapping of names to values; a {type(settings).__name__} came."

@@ -1,13 +1,11 @@
 """How images are prepared and varied: plain settings that can be written down as JSON."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from dnc.data.setting_values import (
+    Settings,
     are_numbers,
-    as_json,
-    from_json,
     is_int,
     is_number,
     require,
@@ -20,7 +18,7 @@ MAX_SIZE = 8192
 
 
 @dataclass(frozen=True)
-class Preprocessing:
+class Preprocessing(Settings):
     """How an image becomes the input of a network when it is evaluated.
 
     The square in the middle of the image is scaled to `resize` x `resize` pixels (which is: the
@@ -48,18 +46,9 @@ class Preprocessing:
         require(self, "std", are_numbers(self.std, 3, 1e-6, 10), "three numbers in 0.000001..10")
         require_choice(self, "interpolation", get_args(Interpolation))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
-        return as_json(self)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "Preprocessing":
-        """The settings that `to_dict` gave; anything else raises `InvalidSetting`."""
-        return cls(**from_json(cls, settings))
-
 
 @dataclass(frozen=True)
-class Augmentation:
+class Augmentation(Settings):
     """How training images are varied, in this order; the defaults vary by flips alone.
 
     Attributes:
@@ -121,12 +110,3 @@ class Augmentation:
             require(self, name, is_number(getattr(self, name), 0, 1), "a number in 0..1")
         for name in ("mixup", "cutmix"):
             require(self, name, is_number(getattr(self, name), 0, 100), "a number in 0..100")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them."""
-        return as_json(self)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> "Augmentation":
-        """The settings that `to_dict` gave; anything else raises `InvalidSetting`."""
-        return cls(**from_json(cls, settings))

@@ -1,21 +1,14 @@
 """`dnc report` of a segmenter: the model as a whole on one page."""
 
-import base64
-import hashlib
-from pathlib import Path
-
-from markupsafe import Markup
-
 from dnc.explanation.scene_pages import crops, nature_of_cases, rendered_scenes
 from dnc.explanation.scenes import SceneExplainer
-from dnc.files import whole_file
 from dnc.report import scene_examples, scene_sections, scene_subject
+from dnc.report.page import OPEN_CLASSES, Page, frame, with_size
 from dnc.report.scene_looking import LookedScenes
 from dnc.report.scene_subject import SceneSubject
-from dnc.report.writing import OPEN_CLASSES, SIZE_HERE, TEMPLATES, Written
 
 
-class SceneReport:
+class SceneReport(Page):
     """Everything about a segmenter that is worth a look.
 
     Args:
@@ -29,18 +22,8 @@ class SceneReport:
         self.subject = SceneSubject(explainer, looked)
         self.title = title
 
-    def write(self, path: Path) -> Written:
-        """Writes the page, whole or not at all."""
-        text = self.html()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as unfinished:
-            unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-        return Written(path, path.stat().st_size)
-
     def html(self) -> str:
         """The page."""
-        script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         subject = self.subject
         explainer, looked = subject.explainer, subject.looked
         contents = {
@@ -55,11 +38,8 @@ class SceneReport:
             "scene_report.html",
             styles=("base.css", "report.css", "scenes.css"),
             most_regions=max((one["deciding"] for one in examples), default=0),
-            script=Markup(script),
-            script_hash=f"sha256-{digest}",
-            title=self.title,
+            **frame(self.title, contents),
             about=scene_subject.about(subject),
-            sections=[{"id": key, "name": name} for key, name in contents.items()],
             part=looked.part,
             total=len(looked.seen),
             figures=scene_subject.figures(subject),
@@ -73,7 +53,5 @@ class SceneReport:
             mistakes=scene_sections.mistakes(subject),
             scenes=examples,
             health=scene_sections.health(subject),
-            size_here=SIZE_HERE,
         )
-        size = len(text.encode("utf-8", "backslashreplace"))
-        return text.replace(SIZE_HERE, f"{size / 1e6:.1f} MB")
+        return with_size(text)
