@@ -82,7 +82,7 @@ def measured(network: str, repeats: int) -> dict[str, float]:
 
     def passes(kind: str) -> None:
         rows = features[kind].clone().requires_grad_()
-        cross_entropy(models[kind]._pixel_scores(rows, images), labels).backward()
+        cross_entropy(models[kind].pixel_scores(rows, images), labels).backward()
 
     taken = seconds_in_turns(
         {

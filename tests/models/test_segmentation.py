@@ -212,6 +212,37 @@ def test_labels_of_an_image_that_was_seen_larger_are_those_of_its_own_pixels():
     assert (small_one == whole[1::2, 1::2]).double().mean() > 0.9
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_an_embedding_is_a_linear_map_of_the_rectified_features(architecture):
+    torch.manual_seed(0)
+    decoder = DecoderSettings(architecture, 32, norm="group", embedding=5)
+    model, _ = segmenter("test_resnet", 4, decoder=decoder, image_size=64)
+    assert model.dim == model.head.dim == 5
+    images = torch.randn(2, 3, 64, 64)
+    rectified = []
+    model.eval().decoder.decoder.register_forward_hook(
+        lambda module, inputs, output: rectified.append(output)
+    )
+    features = model.features(images)
+    weight = model.decoder.embedding.weight[:, :, 0, 0]
+    expected = torch.einsum("ed,ndhw->nehw", weight, rectified[0])
+    torch.testing.assert_close(features, expected)
+    assert (rectified[0] >= 0).all()
+    assert (features < 0).any()
+
+
+@pytest.mark.parametrize("architecture", ["fcn", "deeplabv3"])
+def test_what_is_dropped_in_training_is_dropped_before_the_last_convolution(architecture):
+    model = small(architecture=architecture)
+    order = []
+    for module in model.decoder.modules():
+        if isinstance(module, torch.nn.Conv2d | torch.nn.Dropout | torch.nn.Dropout2d):
+            module.register_forward_hook(lambda one, inputs, output: order.append(type(one)))
+    model.train().features(torch.randn(2, 3, 64, 64))
+    assert order[-1] is torch.nn.Conv2d
+    assert {torch.nn.Dropout, torch.nn.Dropout2d} & set(order)
+
+
 def test_positions_have_the_class_of_the_pixel_in_their_middle():
     model = small()
     labels = torch.arange(20 * 30).view(1, 20, 30)
@@ -227,6 +258,7 @@ def test_positions_have_the_class_of_the_pixel_in_their_middle():
     [
         ({"architecture": "unet"}, "architecture is unet; it must be one of fcn"),
         ({"channels": 0}, "channels is 0"),
+        ({"embedding": 0}, "embedding is 0"),
         ({"dropout": 1.0}, "dropout is 1.0"),
         ({"norm": "layer"}, "norm is layer; it must be one of batch, group"),
         ({"architecture": "upernet", "separable": True}, "no separable convolutions"),

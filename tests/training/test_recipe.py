@@ -24,6 +24,7 @@ VALUES = {
     "segmenter.output_stride": ("8", 8),
     "segmenter.channels": ("512", 512),
     "segmenter.separable": ("true", True),
+    "segmenter.embedding": ("64", 64),
     "segmenter.dropout": ("0.3", 0.3),
     "segmenter.norm": ("group", "group"),
     "segmenter.auxiliary": ("0.4", 0.4),

@@ -40,12 +40,16 @@ class DecoderSettings:
 
     Attributes:
         architecture: `fcn`, `deeplabv3` or `upernet`.
-        channels: of the features that it gives.
+        channels: of the features that it gives, unless they are embedded.
         separable: the 3x3 convolutions of FCN and DeepLabV3 as depthwise and pointwise ones, for
             small machines.
-        dropout: of DeepLabV3's and FCN's features in training.
+        dropout: of what the last 3x3 convolution of FCN and DeepLabV3 sees in training. Features
+            themselves are never dropped: cosines of what is left are those of another direction.
         norm: statistics over the batch, or over groups of channels of each image by itself, which
             is for batches of a few images.
+        embedding: dimension to which a last linear layer (a 1x1 convolution) takes the features,
+            so that they may have any sign; None for none. It is to sub-centroids, which learn
+            nothing, what the 1x1 convolution of a softmax segmenter is to that.
     """
 
     architecture: Architecture = "deeplabv3"
@@ -53,6 +57,12 @@ class DecoderSettings:
     separable: bool = False
     dropout: float = 0.1
     norm: Norm = "batch"
+    embedding: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """Of the features that the head takes."""
+        return self.channels if self.embedding is None else self.embedding
 
     def __post_init__(self) -> None:
         """Raises unless every setting is in its range."""
@@ -66,6 +76,12 @@ class DecoderSettings:
             ("channels", self.channels, self.channels >= 1, "at least 1"),
             ("dropout", self.dropout, 0 <= self.dropout < 1, "at least 0 and below 1"),
             ("norm", self.norm, self.norm in NORMS, f"one of {', '.join(NORMS)}"),
+            (
+                "embedding",
+                self.embedding,
+                self.embedding is None or self.embedding >= 1,
+                "at least 1, or None",
+            ),
             (
                 "separable",
                 self.separable,
@@ -91,9 +107,8 @@ class FCNDecoder(nn.Module):
         """The map of features."""
         last = maps[-1]
         found = self.second(self.first(last))
-        joined: Tensor = self.joined(torch.cat([last, found], dim=1))
-        dropped: Tensor = self.dropout(joined)
-        return dropped
+        joined: Tensor = self.joined(self.dropout(torch.cat([last, found], dim=1)))
+        return joined
 
 
 class PyramidDecoder(nn.Module):
@@ -108,6 +123,20 @@ class PyramidDecoder(nn.Module):
         """The map of features, as fine as the first of the four."""
         used = maps[-LEVELS_OF_UPERNET:]
         found: Tensor = self.decoder([used[0], used[0], *used])
+        return found
+
+
+class EmbeddingDecoder(nn.Module):
+    """A decoder, and a linear layer behind its last rectifier."""
+
+    def __init__(self, decoder: nn.Module, channels: int, embedding: int) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self.embedding = nn.Conv2d(channels, embedding, 1, bias=False)
+
+    def forward(self, maps: list[Tensor]) -> Float[Tensor, "n d h w"]:
+        """The map of features."""
+        found: Tensor = self.embedding(self.decoder(maps))
         return found
 
 
@@ -131,7 +160,11 @@ def decoder(settings: DecoderSettings, info: MapInfo) -> tuple[nn.Module, int]:
                 )
             made = PyramidDecoder(info.channels[-LEVELS_OF_UPERNET:], outputs)
             stride = info.strides[-LEVELS_OF_UPERNET]
-    return (with_group_norms(made) if settings.norm == "group" else made), stride
+    if settings.norm == "group":
+        made = with_group_norms(made)
+    if settings.embedding is not None:
+        made = EmbeddingDecoder(made, outputs, settings.embedding)
+    return made, stride
 
 
 def auxiliary_decoder(info: MapInfo, *, norm: Norm) -> tuple[nn.Module, int]:

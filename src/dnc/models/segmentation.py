@@ -80,9 +80,9 @@ class Segmenter(Headed):
         self.decoder, self.stride = decoder(settings, self.maps)
         self.multiple = max(self.maps.strides)
         self.head = head
-        if self.dim != settings.channels:
+        if self.dim != settings.dim:
             raise InvalidModel(
-                f"The decoder gives features of dimension {settings.channels}, but the head takes "
+                f"The decoder gives features of dimension {settings.dim}, but the head takes "
                 f"{self.dim}; make them equal."
             )
         self.centring = centring_layer(centring, self.dim)
@@ -98,7 +98,7 @@ class Segmenter(Headed):
 
     def forward(self, images: Float[Tensor, "n 3 H W"]) -> Float[Tensor, "n c H W"]:
         """Scores of each class at each pixel."""
-        return self._pixel_scores(self.features(images), images)
+        return self.pixel_scores(self.features(images), images)
 
     def training_scores(self, images: Float[Tensor, "n 3 H W"]) -> Scores:
         """All that a loss and the clustering need."""
@@ -108,7 +108,7 @@ class Segmenter(Headed):
         if self.auxiliary is not None:
             between = maps[-2] if len(maps) > 1 else maps[-1]
             auxiliary = self._enlarged(self.auxiliary(between), images)
-        return Scores(features, self._pixel_scores(features, images), auxiliary)
+        return Scores(features, self.pixel_scores(features, images), auxiliary)
 
     @torch.no_grad()
     def decide(
@@ -173,9 +173,10 @@ class Segmenter(Headed):
         centred: Tensor = self.centring(rows.flatten(0, 2))
         return centred.view_as(rows).movedim(-1, 1)
 
-    def _pixel_scores(
+    def pixel_scores(
         self, features: Float[Tensor, "n d h w"], images: Float[Tensor, "n 3 H W"]
     ) -> Float[Tensor, "n c H W"]:
+        """Scores of each class at each pixel of images, by the features of their positions."""
         if not isinstance(self.head, SubCentroidHead):
             scores = self.head(features.movedim(1, -1)).movedim(-1, 1)
             return self._enlarged(scores, images)

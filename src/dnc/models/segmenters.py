@@ -96,7 +96,7 @@ def on_backbone(
     generator: torch.Generator | None,
 ) -> Segmenter:
     """A segmenter on a network that is there already."""
-    new = new_head(kind, decoder.channels, classes, settings=head, generator=generator)
+    new = new_head(kind, decoder.dim, classes, settings=head, generator=generator)
     return Segmenter(
         network, new, decoder, projection=projection, centring=centring, auxiliary=auxiliary
     )

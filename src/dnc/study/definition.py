@@ -13,7 +13,7 @@ from dnc.errors import InvalidModel, InvalidRecipe, InvalidStudy
 from dnc.models.networks import require_known
 from dnc.training.recipe import Recipe
 from dnc.training.recipe_text import nearest, parsed, read_text, told
-from dnc.training.sections import Section
+from dnc.training.section import Section
 
 SHIPPED = Path(__file__).parents[1] / "studies"
 

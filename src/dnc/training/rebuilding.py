@@ -205,7 +205,7 @@ def _expected(described: Description, empty: EmptyNetwork) -> dict[str, tuple[in
     if projection is not None:
         expected["projection.weight"] = (dim, empty.dim)
     if described.scene is not None:
-        dim = described.scene.decoder.channels
+        dim = described.scene.decoder.dim
     if described.network.centring == "whitened":
         expected["centring.matrix"] = (dim, dim)
     if described.classifier == "softmax":

@@ -13,18 +13,9 @@ from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
 from dnc.models import HeadSettings
 from dnc.training.recipe_text import nearest, parsed, read_text, recipe_path, told, written
-from dnc.training.sections import (
-    Augment,
-    Data,
-    Head,
-    Model,
-    Optimizer,
-    Scene,
-    Schedule,
-    Section,
-    Segmenter,
-    Training,
-)
+from dnc.training.scene_sections import Scene, Segmenter
+from dnc.training.section import Section
+from dnc.training.sections import Augment, Data, Head, Model, Optimizer, Schedule, Training
 
 Task = Literal["classification", "segmentation"]
 

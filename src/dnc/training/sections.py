@@ -1,34 +1,14 @@
 """The sections of a recipe: every field with its range, its default and what it means."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from dnc.data import KINDS, SCENE_KINDS, Augmentation, SceneAugmentation
-from dnc.models import Architecture, Centring, DecoderSettings, HeadSettings, Norm
-from dnc.training.recipe_text import is_unicode
+from dnc.data import KINDS, SCENE_KINDS, Augmentation
+from dnc.models import Centring, HeadSettings
+from dnc.training.section import BelowOne, Count, NotNegative, Positive, Section, Share
 
-Share = Annotated[float, Field(ge=0, le=1)]
-BelowOne = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1, le=10**9)]
 AnchorChoice = Literal["nearest", "together"]
-
-
-class Section(BaseModel):
-    """A part of a recipe: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*")
-    @classmethod
-    def _words_are_unicode(cls, value: Any) -> Any:
-        # Python reads file names of other encodings as words that no file can hold.
-        words = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(word, str) and not is_unicode(word) for word in words):
-            raise ValueError("it is not Unicode; rename what it names")
-        return value
 
 
 class Data(Section):
@@ -100,75 +80,6 @@ class Model(Section):
         description="keep the statistics of the network's batch norms: those of small batches "
         "spoil a pretrained network",
     )
-
-
-class Segmenter(Section):
-    """What a segmenter has between its network and its head (task: segmentation)."""
-
-    architecture: Architecture = Field("deeplabv3", description="the decoder")
-    output_stride: Literal[8, 16, 32] | None = Field(
-        None,
-        description="pixels between two positions of the network's last map, by dilation; left "
-        "out: the network's own, mostly 32",
-    )
-    channels: Count = Field(256, description="dimension of the features of a pixel")
-    separable: bool = Field(
-        False, description="cheap 3x3 convolutions in fcn and deeplabv3, for small machines"
-    )
-    dropout: BelowOne = Field(0.1, description="of fcn's and deeplabv3's features in training")
-    norm: Norm = Field(
-        "batch", description="statistics of the batch, or of each image (for small batches)"
-    )
-    auxiliary: NotNegative = Field(
-        0.0,
-        description="weight of the loss of a linear classifier on the last map but one (deep "
-        "supervision); 0: none",
-    )
-
-    def decoder(self) -> DecoderSettings:
-        """The same for `dnc.models`."""
-        return DecoderSettings(
-            self.architecture, self.channels, self.separable, self.dropout, self.norm
-        )
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        self.decoder()
-        return self
-
-
-class Scene(Section):
-    """How scenes are cut out, varied and looked at (task: segmentation)."""
-
-    crop: Annotated[int, Field(ge=16, le=8192)] = Field(
-        512, description="side of the squares that are trained on"
-    )
-    scale: tuple[Positive, Positive] = Field((0.5, 2.0), description="range of random scaling")
-    flip: bool = Field(True, description="left and right")
-    colour_jitter: Share = Field(0.0, description="brightness, contrast and saturation")
-    hue: Annotated[float, Field(ge=0, le=0.5)] = Field(0.0, description="of colours")
-    shorter_side: Annotated[int, Field(ge=16, le=8192)] | None = Field(
-        None, description="to which images are scaled; left out: they stay as large as they are"
-    )
-    window: Annotated[int, Field(ge=16, le=8192)] | None = Field(
-        None,
-        description="side of the windows in which an image is looked at in evaluation; left out: "
-        "the whole image at once",
-    )
-    pixels_per_class: Count | None = Field(
-        2000,
-        description="most positions of a class that a batch brings to the clustering, drawn by "
-        "lot (training.seed); left out: 2000, null: all",
-    )
-
-    @model_validator(mode="after")
-    def _ranges_begin_below_their_end(self) -> Self:
-        self.augmentation()
-        return self
-
-    def augmentation(self) -> SceneAugmentation:
-        """The same for `dnc.data`."""
-        return SceneAugmentation(self.crop, self.scale, self.flip, self.colour_jitter, self.hue)
 
 
 class Head(Section):
