@@ -217,6 +217,21 @@ def test_scores_are_nearest_cosines_divided_by_the_temperature():
     torch.testing.assert_close(head(x), cosine.amax(dim=2) / 0.1)
 
 
+def test_features_that_keep_their_length_are_scored_by_products_and_decided_by_cosines():
+    plain, kept = (
+        SubCentroidHead(6, 4, keep_length=keep, generator=torch.Generator().manual_seed(0)).eval()
+        for keep in (False, True)
+    )
+    rows, labels = torch.randn(80, 6), torch.arange(80) % 4
+    for head in (plain, kept):
+        head.absorb(rows, labels)
+    assert torch.equal(plain.centroids, kept.centroids)  # what is absorbed has length 1 either way
+    lengths = rows.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(kept(rows), plain(rows) * lengths)
+    assert torch.equal(kept.decide(rows).label, plain.decide(rows).label)
+    assert kept(rows.half()).dtype == torch.float32
+
+
 def test_in_training_every_valid_subcentroid_scores_in_evaluation_only_the_occupied():
     head = new_head(classes=3, subcentroids=[2, 4, 1])
     x = rows_on_sphere(1, 8)

@@ -38,16 +38,20 @@ def by_brute_force(features, centroids, eligible, rows, columns):
     width=st.integers(1, 40),
     step=st.floats(0.5, 12),
     block=st.sampled_from([1, 100, 1 << 22]),
+    spread=st.sampled_from([0.0, 1.0, 4.0]),
 )
 def test_every_pixel_goes_to_the_nearest_case_of_its_mixed_feature(
-    seed, y, x, height, width, step, block
+    seed, y, x, height, width, step, block, spread
 ):
     features, centroids, eligible = drawn(seed, y=y, x=x)
+    lengths = torch.exp(spread * torch.randn(y, x, 1))
+    features = features * lengths
     rows, columns = Sampling.of(y, height, step=step), Sampling.of(x, width, step=step)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BLOCK_VALUES", block)
         found = nearest_cases_between(features, centroids, eligible, rows, columns)
-    cosine = by_brute_force(features, centroids, eligible, rows, columns)
+    product = by_brute_force(features, centroids, eligible, rows, columns)
+    cosine = product / mixed(lengths.double(), rows, columns)  # of the features around, on average
     best = cosine.amax(dim=2)
     chosen = cosine.gather(2, (found.label * 3 + found.subcentroid)[..., None])[..., 0]
     assert found.label.shape == (height, width)
@@ -133,3 +137,15 @@ def test_a_head_decides_between_positions_as_on_mixed_features():
     pixels = mixed(normalised(features.movedim(0, -1)), *sampling)
     assert torch.equal(found.label, head.decide(pixels).label)
     assert (found.label < 2).all()  # the third class was never seen
+
+
+def test_features_that_keep_their_length_are_mixed_with_it():
+    head = SubCentroidHead(8, 3, keep_length=True, temperature=1.0)
+    head.absorb(torch.randn(60, 8), torch.arange(60) % 3)
+    features = torch.randn(8, 4, 5) * torch.rand(4, 5) * 10
+    sampling = Sampling.of(4, 32, step=8), Sampling.of(5, 40, step=8)
+    found = head.decide_between(features, *sampling)
+    pixels = mixed(features.movedim(0, -1), *sampling)
+    assert (found.label == head.decide(pixels).label).float().mean() > 0.999  # but for ties
+    of_unit_length = head.decide(mixed(normalised(features.movedim(0, -1)), *sampling)).label
+    assert (found.label != of_unit_length).any()

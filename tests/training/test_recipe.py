@@ -55,6 +55,7 @@ VALUES = {
     "model.fixed_norms": ("true", True),
     "head.subcentroids": ("[1, 2, 3]", (1, 2, 3)),
     "head.momentum": ("0.9", 0.9),
+    "head.keep_length": ("true", True),
     "head.memory_batches": ("100", 100),
     "head.memory_dtype": ("bfloat16", "bfloat16"),
     "head.batch_means": ("true", True),
@@ -128,7 +129,7 @@ NEEDED = {
         name: ["task=segmentation"]
         for name in VALUES
         if name.startswith(("segmenter.", "scene."))
-        or name in ("data.train_images", "training.iterations")
+        or name in ("data.train_images", "head.keep_length", "training.iterations")
     },
 }
 

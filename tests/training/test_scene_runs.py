@@ -34,6 +34,7 @@ SMALL = [
     "segmenter.architecture=fcn",
     "segmenter.output_stride=8",
     "segmenter.channels=16",
+    "segmenter.embedding=12",
     "scene.crop=32",
     "scene.colour_jitter=0",
     "head.subcentroids=2",

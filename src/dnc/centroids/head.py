@@ -70,7 +70,11 @@ class SubCentroidHead(nn.Module):
             letter), and the memory takes part in the clustering only.
         epsilon: entropy of the transport plan (Eq. 6).
         iterations: Sinkhorn-Knopp iterations.
-        temperature: scores are cosines divided by this.
+        temperature: scores are cosines (with `keep_length`, times lengths) divided by this.
+        keep_length: features keep their length in the scores, so that a network can say how sure
+            it is, as in front of a linear layer; otherwise they have length 1 (Eq. 7). The
+            decision on a row, which is by cosines, is the same; between positions of a map the
+            longer feature counts for more.
         training_scores: how a class is scored in training, by all of its sub-centroids
             (`soft_class_scores`) or by the nearest (`class_scores`, Eq. 7 as it is printed).
             Decisions and evaluation are by the nearest in any case.
@@ -120,6 +124,7 @@ class SubCentroidHead(nn.Module):
         epsilon: float = 0.05,
         iterations: int = 3,
         temperature: float = 0.1,
+        keep_length: bool = False,
         training_scores: Scores = soft_class_scores,
         start: Start = positive_directions,
         assign: Assign = sinkhorn,
@@ -157,6 +162,7 @@ class SubCentroidHead(nn.Module):
         self.epsilon = epsilon
         self.iterations = iterations
         self.temperature = temperature
+        self.keep_length = keep_length
         self.training_scores = training_scores
         self.assign = assign
         self.only_correct = only_correct
@@ -186,7 +192,7 @@ class SubCentroidHead(nn.Module):
         if self.training:
             eligible = torch.where(self.ties.exist, self.occupied, self.valid)
         with self._full_precision():
-            x = normalised(rows.reshape(-1, self.dim)) / self.temperature
+            x = self._scored(rows.reshape(-1, self.dim)) / self.temperature
             if self.training:
                 scores = self.training_scores(similarities(x, self.centroids), eligible)
             else:
@@ -216,7 +222,7 @@ class SubCentroidHead(nn.Module):
         self._require_cases()
         require_finite(features.flatten(1).mT)
         with self._full_precision():
-            x = normalised(features.movedim(0, -1))
+            x = self._scored(features.movedim(0, -1))
             return nearest_cases_between(x, self.centroids, self.occupied, rows, columns)
 
     @torch.no_grad()
@@ -383,6 +389,12 @@ class SubCentroidHead(nn.Module):
             f"dim={self.dim}, classes={self.classes}, subcentroids={k}, momentum={self.momentum}, "
             f"temperature={self.temperature}"
         )
+
+    def _scored(self, features: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows d"]:
+        """Features as the scores take them, in full precision."""
+        if not self.keep_length:
+            return normalised(features)
+        return features.to(torch.promote_types(features.dtype, self.centroids.dtype))
 
     def _full_precision(self) -> torch.autocast:
         """Cosines in half precision would be off by more than the margins of close decisions."""

@@ -1,9 +1,10 @@
 """Decisions between the positions of a feature map: the nearest case of every pixel (Eq. 5).
 
 A map of features is coarser than its image. Between its positions features are mixed bilinearly,
-and a cosine is linear in the feature: the similarity of a pixel to a case is the same mixture of
-the similarities at the four positions around it. So every pixel has a nearest case of its own, and
-no features of single pixels need to be computed.
+and the product with a case is linear in the feature: that of a pixel is the same mixture of the
+products at the four positions around it. So every pixel has a nearest case of its own, and no
+features of single pixels need to be computed. Where features keep their length, a long one counts
+for more in the mixture than a short one.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from dnc.centroids.similarity import BLOCK_VALUES, similarities
 
-# Below every cosine, for sub-centroids that cannot win. Not -inf, which times a share of 0 is NaN.
+# Below every product with a feature no longer than 1, for sub-centroids that cannot win. Not -inf,
+# which times a share of 0 is NaN.
 IMPOSSIBLE = -2.0
 
 
@@ -67,7 +69,8 @@ class PixelDecision:
     Attributes:
         label: its class.
         subcentroid: which sub-centroid of the class it is.
-        similarity: cosine to it, mixed from those of the positions around the pixel.
+        similarity: cosine to it, mixed from those of the positions around the pixel, each weighted
+            by the length of the feature there.
     """
 
     label: Int[Tensor, "h w"]
@@ -92,14 +95,17 @@ def nearest_cases_between(
     rows: Sampling,
     columns: Sampling,
 ) -> PixelDecision:
-    """The nearest case of each pixel of an image, by the normalised features of a map.
+    """The nearest case of each pixel of an image, by the features of a map, of any length.
 
     In bands of rows: of the similarities to all sub-centroids, and of the scores of pixels, no more
     than a bounded block is ever there. Equal similarities go to the lower class number, then to the
     lower sub-centroid number.
     """
+    length = x.norm(dim=2, keepdim=True)
+    longest = length.max().clamp(min=torch.finfo(x.dtype).tiny)
+    x, length = x / longest, length / longest
     bands = [
-        _band(x, p, eligible, rows.part(*band), columns)
+        _band(x, length, p, eligible, rows.part(*band), columns)
         for band in _bands(rows, columns, x.shape[1], p.shape[0], p.shape[1])
     ]
     return PixelDecision(
@@ -133,6 +139,7 @@ def _bands(rows: Sampling, columns: Sampling, across: int, c: int, k: int) -> li
 
 def _band(
     x: Float[Tensor, "y x d"],
+    length: Float[Tensor, "y x 1"],
     p: Float[Tensor, "c k d"],
     eligible: Bool[Tensor, "c k"],
     rows: Sampling,
@@ -168,7 +175,8 @@ def _band(
         label[down[row], right[row]] = rival
         subcentroid[down[row], right[row]] = place
         found[down, right] = nearest
-    return PixelDecision(label, subcentroid, found)
+    weight = mixed(length[first : last + 1], rows, columns)[..., 0]
+    return PixelDecision(label, subcentroid, found / weight.clamp(min=torch.finfo(x.dtype).tiny))
 
 
 def _mixed_at(

@@ -58,6 +58,7 @@ class HeadSettings:
     epsilon: float = 0.05
     iterations: int = 3
     temperature: float = 0.1
+    keep_length: bool = False
     training_scores: str = "soft"
     start: str = "positive"
     assign: str = "sinkhorn"
@@ -101,6 +102,7 @@ def subcentroid_head(
         epsilon=settings.epsilon,
         iterations=settings.iterations,
         temperature=settings.temperature,
+        keep_length=settings.keep_length,
         training_scores=SCORES[settings.training_scores],
         start=STARTS[settings.start],
         assign=RULES[settings.assign],
@@ -122,6 +124,7 @@ def settings_of(head: SubCentroidHead) -> HeadSettings:
         epsilon=head.epsilon,
         iterations=head.iterations,
         temperature=head.temperature,
+        keep_length=head.keep_length,
         training_scores=_name(SCORES, head.training_scores),
         assign=_name(RULES, head.assign),
         only_correct=head.only_correct,

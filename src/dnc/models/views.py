@@ -1,7 +1,7 @@
 """How a segmenter looks at a whole image: at once or in windows, mirrored, at several scales.
 
 Every view ends in one map of features, in which those of all views are averaged; then the head
-decides once. With sub-centroids the similarity to each case is thereby the mean over the views, and
+decides once. With sub-centroids the product with each case is thereby the mean over the views, and
 with a linear layer the scores are: whatever the views, one case decides a pixel and can be shown.
 """
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from dnc.centroids import Sampling, mixed, normalised
+from dnc.centroids import Sampling, SubCentroidHead, mixed, normalised
 from dnc.errors import InvalidSetting
 from dnc.models.segmentation import Segmenter
 
@@ -110,7 +110,9 @@ def _in_windows(
 def _rows(segmenter: Segmenter, image: Float[Tensor, "1 3 H W"]) -> Float[Tensor, "h w d"]:
     features = segmenter.features(image.contiguous(memory_format=torch.channels_last))
     rows = features[0].movedim(0, -1).float()
-    return normalised(rows) if segmenter.is_dnc else rows
+    head = segmenter.head
+    has_unit_length = isinstance(head, SubCentroidHead) and not head.keep_length
+    return normalised(rows) if has_unit_length else rows
 
 
 def _begins(side: int, window: int, multiple: int, overlap: float) -> Iterator[int]:

@@ -29,7 +29,9 @@ OF_CLASSIFICATION = (
 # From this many batches on an epoch consists of whole ones. A small last batch has poor statistics;
 # in a large set nobody misses it, and it is of other images the next time.
 WHOLE_BATCHES_FROM = 10
-OF_SEGMENTATION = ("data.train_images", "segmenter", "scene", "training.iterations")
+OF_SEGMENTATION = (
+    *("data.train_images", "segmenter", "head.keep_length", "scene", "training.iterations"),
+)
 
 
 class Recipe(Section):

@@ -113,6 +113,11 @@ class Head(Section):
     epsilon: Positive = Field(0.05, description="entropy of the transport plan")
     iterations: Count = Field(3, description="Sinkhorn-Knopp iterations")
     temperature: Positive = Field(0.1, description="cosines are divided by it")
+    keep_length: bool = Field(
+        False,
+        description="in the scores of pixels features are as long as the network makes them, which "
+        "says how sure it is (with temperature: 1); otherwise they have length 1",
+    )
     training_scores: Literal["nearest", "soft"] = Field(
         "soft",
         description="in the loss a class is scored by its nearest sub-centroid, or softly by all; "
