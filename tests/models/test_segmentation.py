@@ -173,7 +173,7 @@ def test_windows_see_every_position_and_are_averaged_where_they_overlap(monkeypa
         return torch.ones(1, 32, part.shape[2] // 8, part.shape[3] // 8) * len(seen)
 
     monkeypatch.setattr(model, "features", watched)
-    monkeypatch.setattr(type(model), "is_dnc", False)
+    monkeypatch.setattr(model.head, "keep_length", True)
     found = viewed_features(model, image, Views(window=64, overlap=0.5))
     assert [part.shape[2:] for part in seen] == [(64, 64)] * 2
     assert torch.equal(seen[1], image[..., 32:])
