@@ -135,7 +135,7 @@ def _title(explainer: SceneExplainer, one: ExplainedScene) -> str:
         return told
     if explainer.is_anchored:
         return f"{told}, each a place in a training image"
-    return f"{told}, each a mean of training places and shown by the nearest of them"
+    return f"{told}, each a moving mean of training places and shown by the nearest of them"
 
 
 def _short(name: str) -> str:

@@ -205,7 +205,7 @@ def nature_of_cases(explainer: SceneExplainer) -> str:
             "and what is shown is what has decided."
         )
     return (
-        "Each case is a mean of many places in training images, and it is the mean that decides; "
+        "Each case is a moving mean of places in training images, and it is the mean that decides; "
         "the crop stands for it, around the place that is nearest to it, marked by a ring."
     )
 
