@@ -4,7 +4,7 @@
 
 The explanation of a scene is read back from the PNG that `dnc explain` writes. Beside it, features
 are mixed for every pixel by `torch.nn.functional.interpolate` in 64 bits, and their cosines to all
-cases are computed: no bound, no band, nothing of the fast way of `dnc.centroids.interpolation`.
+cases are computed: no bound, no band, nothing of the fast way of `dnc.centroids.between`.
 """
 
 import argparse
@@ -106,7 +106,9 @@ def brute_force_cosines(
     A few channels of the features at a time: all of them at every pixel may not fit into memory.
     """
     features, seen = recognizer.features(image)
-    features = functional.normalize(features.cpu().double(), dim=0)
+    features = features.cpu().double()
+    if not explainer.head.keep_length:
+        features = functional.normalize(features, dim=0)
     cases = explainer.head.centroids[explainer.head.occupied].cpu().double()
     cases = functional.normalize(cases, dim=1)
     height, width = image.height, image.width
@@ -134,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, help="so many scenes, evenly over the part")
     given = parser.parse_args(arguments)
     recognizer = load_segmenter(given.checkpoint)
-    splits = split_of_training(recognizer, given.data, kind=None)
+    splits = split_of_training(recognizer, given.data, kind=None, wanted=given.part)
     part, scenes = part_to_evaluate(splits, given.data, wanted=given.part, recognizer=recognizer)
     if given.limit is not None and given.limit < len(scenes):
         chosen = np.linspace(0, len(scenes) - 1, given.limit).round().astype(int)

@@ -7,9 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from dnc import SubCentroidHead
-from dnc.centroids import Sampling, largest_between, mixed, normalised
-from dnc.centroids import interpolation as module
-from dnc.centroids.interpolation import nearest_cases_between
+from dnc.centroids import Sampling, between, interpolation, largest_between, mixed, normalised
+from dnc.centroids.between import nearest_cases_between
 from dnc.errors import NothingAbsorbed
 
 
@@ -39,16 +38,20 @@ def by_brute_force(features, centroids, eligible, rows, columns):
     step=st.floats(0.5, 12),
     block=st.sampled_from([1, 100, 1 << 22]),
     spread=st.sampled_from([0.0, 1.0, 4.0]),
+    c=st.sampled_from([1, 4, 9]),
+    alike=st.sampled_from([0.0, 3.0]),
 )
 def test_every_pixel_goes_to_the_nearest_case_of_its_mixed_feature(
-    seed, y, x, height, width, step, block, spread
+    seed, y, x, height, width, step, block, spread, c, alike
 ):
-    features, centroids, eligible = drawn(seed, y=y, x=x)
+    features, centroids, eligible = drawn(seed, y=y, x=x, c=c)
+    centroids = normalised(centroids + alike * centroids[:, :1])  # few pixels are clear, or many
     lengths = torch.exp(spread * torch.randn(y, x, 1))
     features = features * lengths
     rows, columns = Sampling.of(y, height, step=step), Sampling.of(x, width, step=step)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK_VALUES", block)
+        for module in (between, interpolation):
+            patch.setattr(module, "BLOCK_VALUES", block)
         found = nearest_cases_between(features, centroids, eligible, rows, columns)
     product = by_brute_force(features, centroids, eligible, rows, columns)
     cosine = product / mixed(lengths.double(), rows, columns)  # of the features around, on average
@@ -73,7 +76,7 @@ def test_the_largest_score_of_each_pixel_is_that_of_interpolated_scores(monkeypa
     wanted = interpolate(scores.movedim(-1, 0)[None], scale_factor=4, mode="bilinear")[0].argmax(0)
     rows, columns = Sampling.of(5, 20, step=4), Sampling.of(6, 24, step=4)
     assert torch.equal(largest_between(scores, rows, columns), wanted)
-    monkeypatch.setattr(module, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(interpolation, "BLOCK_VALUES", 1)
     assert torch.equal(largest_between(scores, rows, columns), wanted)
 
 
@@ -105,7 +108,8 @@ def test_no_tensor_of_all_pixels_and_subcentroids_is_ever_made(monkeypatch):
     features, centroids, eligible = drawn(0, y=24, x=24, c=10, k=5)
     sampling = Sampling.of(24, 192, step=8)
     block = 10 * 5 * 24 * 3  # three rows of positions
-    monkeypatch.setattr(module, "BLOCK_VALUES", block)
+    for module in (between, interpolation):
+        monkeypatch.setattr(module, "BLOCK_VALUES", block)
     with Largest() as largest:
         nearest_cases_between(features, centroids, eligible, sampling, sampling)
     # Whole maps of what was decided, and the largest block: two rows of positions at the least.

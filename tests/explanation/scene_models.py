@@ -18,6 +18,7 @@ def drawn_scene_recognizer(
     *,
     kind: Kind = "dnc",
     is_anchored: bool = False,
+    keep_length: bool = False,
     shorter_side: int | None = None,
     subcentroids: int = 3,
     seed: int = 0,
@@ -30,7 +31,9 @@ def drawn_scene_recognizer(
         len(splits.classes),
         decoder=DecoderSettings("fcn", 32, norm="group"),
         kind=kind,
-        head=HeadSettings(subcentroids=subcentroids, only_correct=False, momentum=0.3),
+        head=HeadSettings(
+            subcentroids=subcentroids, only_correct=False, momentum=0.3, keep_length=keep_length
+        ),
         output_stride=8,
         image_size=64,
         generator=torch.Generator().manual_seed(seed),

@@ -1,11 +1,12 @@
 """The algorithm of Deep Nearest Centroids, on torch alone."""
 
 from dnc.centroids.assignment import Assign, kmeans, sinkhorn, transport_plan
+from dnc.centroids.between import PixelDecision
 from dnc.centroids.decision import Decision, decide
 from dnc.centroids.fidelity import Fidelity
 from dnc.centroids.head import SubCentroidHead
 from dnc.centroids.health import Health
-from dnc.centroids.interpolation import PixelDecision, Sampling, largest_between, mixed
+from dnc.centroids.interpolation import Sampling, largest_between, mixed
 from dnc.centroids.memory import Memory
 from dnc.centroids.processes import exempt_from_broadcast
 from dnc.centroids.similarity import (

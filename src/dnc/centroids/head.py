@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from dnc.centroids import exchange
 from dnc.centroids.assignment import Assign, sinkhorn
+from dnc.centroids.between import PixelDecision, nearest_cases_between
 from dnc.centroids.clustering import Rule, SubCentroids, cluster_batch_, cluster_memory_, reseed_
 from dnc.centroids.decision import Decision, nearest_cases
 from dnc.centroids.health import Health
-from dnc.centroids.interpolation import PixelDecision, Sampling, nearest_cases_between
+from dnc.centroids.interpolation import Sampling
 from dnc.centroids.lot import at_most_of_each_class
 from dnc.centroids.memory import Memory
 from dnc.centroids.similarity import (
