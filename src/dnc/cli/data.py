@@ -1,4 +1,4 @@
-"""`dnc data`: a look at images before anything is trained on them."""
+"""`dnc data`: a look at images before anything is trained on them, and scenes to try it with."""
 
 import json
 from functools import partial
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 MOST_CLASSES, MOST_FILES = 40, 20
 
-data = typer.Typer(help="Look at a data set.", no_args_is_help=True, rich_markup_mode="markdown")
+data = typer.Typer(
+    help="Look at a data set, or draw one.", no_args_is_help=True, rich_markup_mode="markdown"
+)
 
 
 @data.callback()
 def options() -> None:
-    """Look at a data set."""
+    """Look at a data set, or draw one."""
 
 
 @data.command()
@@ -81,6 +83,29 @@ def inspect(
             text = json.dumps(found.to_dict(), indent=1, ensure_ascii=False)
             unfinished.write_text(text + "\n", encoding="utf-8")
         console.print(f"Report: {report}", highlight=False, soft_wrap=True)
+
+
+@data.command()
+def draw(
+    folder: Annotated[Path, typer.Argument(help="A new folder, for images and masks.")],
+    training: Annotated[int, typer.Option(help="Scenes to train with.")] = 120,
+    test: Annotated[int, typer.Option(help="Scenes to test with.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, help="Which scenes are drawn.")] = 0,
+) -> None:
+    """Draw scenes with masks, to try segmentation with: lakesides with houses, trees and boats.
+
+    Six classes, images of 192x144 pixels. The same seed gives the same scenes.
+
+    Example:
+    - `dnc data draw lakes/`, then `dnc train lakes/ --recipe small-scenes`
+    """
+    from dnc.cli.bars import counted
+    from dnc.data import draw_scenes
+
+    console = Console()
+    with counted(console, "drawing") as on_progress:
+        draw_scenes(folder, training=training, test=test, seed=seed, on_progress=on_progress)
+    _tell(console, f"{folder}: {training:,} training and {test:,} test scenes")
 
 
 def _print_inspection(console: Console, found: "Inspection | SceneInspection", path: Path) -> None:

@@ -5,6 +5,7 @@ Every image carries an id that leads back to its file.
 
 from dnc.data.batch import Batch, Loader
 from dnc.data.collection import BadFile, DataSplits, Images, Splits
+from dnc.data.drawing import draw_scenes
 from dnc.data.images import image_from_array, read_image
 from dnc.data.inspecting import SameImages, Spread
 from dnc.data.inspection import Duplicates, Inspection, inspect_data
@@ -51,6 +52,7 @@ __all__ = [
     "WholeScenes",
     "colour_picture",
     "default_colours",
+    "draw_scenes",
     "image_from_array",
     "inspect_data",
     "inspect_scenes",
