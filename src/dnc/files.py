@@ -32,8 +32,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
     unfinished.mkdir(parents=True)
     try:
         yield unfinished
-        for file in unfinished.iterdir():
-            _flush_to_disk(file)
+        for file in unfinished.rglob("*"):
+            if file.is_file():
+                _flush_to_disk(file)
         if path.exists():
             path.rename(replaced)
         unfinished.rename(path)

@@ -134,7 +134,7 @@ def test_data_inspect_counts_pixels_of_classes(scenes, tmp_path):
 def test_what_is_for_classifiers_is_refused(model, scenes, tmp_path):
     told = refused("anchor", model, scenes, "-o", tmp_path / "a", "--choice", "together")
     assert "are for classifiers" in told
-    assert "takes a classifier" in refused("fit", scenes, "--from", model)
+    assert "takes a classifier" in refused("fit", scenes, "--kind", "folder", "--from", model)
     assert "takes a classifier" in refused("diff", model, model, scenes)
     assert "numbers with commas" in refused("evaluate", model, scenes, "--scales", "a,b")
     assert "say which with --output" in refused("evaluate", model, scenes, "--pictures", 2)
@@ -149,3 +149,50 @@ def test_what_is_for_segmenters_is_refused_of_a_classifier(tmp_path):
     assert "are for segmenters" in refused(
         *("predict", tmp_path / "classifier", tmp_path / "x.png", "--window", 64)
     )
+
+
+def test_scenes_can_be_drawn_to_try_it_with(tmp_path):
+    result = run("data", "draw", tmp_path / "lakes", "--training", 2, "--test", 1)
+    assert result.exit_code == 0, result.output
+    assert "2 training and 1 test scenes" in result.output
+    assert "name a new folder" in refused("data", "draw", tmp_path / "lakes")
+    assert "1 to 100,000" in refused("data", "draw", tmp_path / "none", "--training", 0)
+
+
+def test_scenes_that_validated_a_model_are_no_strangers_to_it(tmp_path):
+    without_validation = tmp_path / "street"
+    for part, count in (("train", 8), ("test", 2)):
+        draw_scenes(without_validation, count, part=part, seed=count)
+    trained(without_validation, tmp_path / "run", "training.epochs=1", "data.validation_share=0.25")
+    result = run("evaluate", tmp_path / "run", without_validation, "--part", "validation")
+    assert result.exit_code == 0, result.output
+    known = dnc.load(tmp_path / "run").notes["results"]["validation"]
+    assert f"{100 * known:.2f} %" in result.output
+    told = run("anchor", tmp_path / "run", without_validation, "-o", tmp_path / "own").output
+    assert "the 2 that validated it too" in told
+    assert "not the very images" not in told
+    (without_validation / "images" / "train" / "000.png").unlink()
+    (without_validation / "masks" / "train" / "000.png").unlink()
+    told = run("anchor", tmp_path / "run", without_validation, "-o", tmp_path / "others").output
+    assert "not the very images" in told
+
+
+def test_scenes_are_not_taken_for_classes_of_images(scenes, tmp_path):
+    for command in (["fit", scenes], ["train", scenes, "--recipe", "photos"]):
+        assert "images with masks" in refused(*command, "-o", tmp_path / "run")
+
+
+def test_a_file_is_not_taken_for_the_folder_of_label_images(model, scenes, tmp_path):
+    (tmp_path / "labels.png").write_bytes(b"mine")
+    told = refused("predict", model, scenes / "images" / "test", "-o", tmp_path / "labels.png")
+    assert "give a folder" in told
+    assert (tmp_path / "labels.png").read_bytes() == b"mine"
+
+
+def test_cases_that_have_not_reached_their_means_are_told(scenes, tmp_path):
+    short = ("training.epochs=1", "head.momentum=0.999", "head.start=positive")
+    for settle, is_told in (("false", True), ("true", False)):
+        options = [part for one in (*SMALL, *short) for part in ("--set", one)]
+        settled = ("--set", f"head.settle={settle}", "-o", tmp_path / settle)
+        told = run("train", scenes, *options, *settled).output
+        assert ("have not reached the means" in told) == is_told

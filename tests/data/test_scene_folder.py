@@ -276,3 +276,12 @@ def test_only_images_with_masks_are_recognised_as_scenes(tmp_path):
     draw_scenes(tmp_path / "inside" / "train", 1)
     assert recognised_scene_kind(tmp_path / "scenes") == "scenes"
     assert recognised_scene_kind(str(tmp_path / "inside")) == "scenes"
+
+
+def test_where_nothing_can_be_used_the_most_frequent_reason_is_told(tmp_path):
+    draw_scenes(tmp_path, 4)
+    for mask in (tmp_path / "masks").iterdir():
+        coloured(blocks(0)).save(mask)
+    (tmp_path / "masks" / "000.png").unlink()
+    with pytest.raises(InvalidData, match=r"3 of them.*classes\.yaml.*masks: colour"):
+        open_scenes(tmp_path)

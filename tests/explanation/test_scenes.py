@@ -17,6 +17,7 @@ from dnc.explanation import scenes as scenes_module
 from dnc.explanation.regions import outlines
 from dnc.explanation.scene_explanation import SceneExplanation
 from dnc.explanation.scene_pictures import (
+    numbered,
     page_size,
     scaled_map,
     with_cases,
@@ -72,12 +73,14 @@ def segmentation(labels, subcentroids, similarity=None):
 
 
 @pytest.mark.parametrize("is_anchored", [False, True])
-@pytest.mark.parametrize("shorter_side", [None, 61])
+@pytest.mark.parametrize(("shorter_side", "keep_length"), [(None, False), (61, False), (61, True)])
 @pytest.mark.parametrize("views", [Views(), Views(window=24, flip=True, scales=(0.8, 1.0))])
 def test_the_case_of_every_pixel_is_the_nearest_by_brute_force(
-    folder, is_anchored, shorter_side, views
+    folder, is_anchored, shorter_side, keep_length, views
 ):
-    made = drawn_scene_recognizer(folder, is_anchored=is_anchored, shorter_side=shorter_side)
+    made = drawn_scene_recognizer(
+        folder, is_anchored=is_anchored, shorter_side=shorter_side, keep_length=keep_length
+    )
     truth = truth_of_scenes(replace(made, views=views), open_scenes(folder).test)
     assert truth.pixels == truth.same_class == 3 * 67 * 45
     assert truth.nearest + truth.tied == truth.pixels
@@ -266,6 +269,13 @@ def test_a_map_that_is_scaled_has_numbers_of_its_own_alone():
     values = np.random.default_rng(0).integers(0, 9, (31, 47))
     assert (scaled_map(values, (47, 31)) == values).all()
     assert (scaled_map(values, (94, 62)) == values.repeat(2, 0).repeat(2, 1)).all()
+
+
+def test_numbers_in_a_picture_are_those_of_large_cases_and_never_on_top_of_each_other():
+    middles = [(50, 50), (52, 51), (50, 90), (10, 10), (90, 10)]
+    shares = [0.5, 0.3, 0.1, 0.05, 0.001]
+    assert numbered(middles, shares, (100, 100)) == [0, 2, 3]
+    assert numbered([(20 * n, 0) for n in range(40)], [1 / 40] * 40, (100, 500)) == list(range(12))
 
 
 def test_every_region_leads_to_the_card_of_its_case(explanation):

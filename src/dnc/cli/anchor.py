@@ -55,7 +55,12 @@ def anchor(
     from dnc.training.anchoring import anchored, require_free_subcentroids
     from dnc.training.casebase import write_case_table
     from dnc.training.checkpoint import load, save
-    from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
+    from dnc.training.results import (
+        kept_for_validation,
+        part_to_evaluate,
+        split_of_training,
+        was_trained_on,
+    )
     from dnc.training.scene_anchoring import anchored_scenes
 
     console = Console()
@@ -77,8 +82,11 @@ def anchor(
             f"{_some(recognizer.classes)}. Give the images that it was trained on."
         )
     if not was_trained_on(recognizer, splits.train):
+        kept = kept_for_validation(recognizer, data, kind=kind)
         told = "These are not the very images that the model was trained on; they are taken as is."
-        console.print(told, style="yellow")
+        if kept:
+            told = f"Cases are taken from all training images, the {kept:,} that validated it too."
+        console.print(told, style=None if kept else "yellow", highlight=False)
     part, images = part_to_evaluate(splits, data, recognizer=recognizer)
     before = _measured(console, recognizer, images, f"{part}, before", workers)
     with console.status("tying sub-centroids to images"):
@@ -97,8 +105,8 @@ def anchor(
     save(recognizer.to("cpu"), output / "model")
     write_case_table(recognizer, output / "cases.csv")
     assert recognizer.cases is not None
-    what = "a place in a training image" if isinstance(recognizer, SceneRecognizer) else "an image"
-    title = f"{len(recognizer.cases.cases)} cases, each {what} of the training"
+    what = "a place in a" if isinstance(recognizer, SceneRecognizer) else "a"
+    title = f"{len(recognizer.cases.cases)} cases, each {what} training image"
     console.print(results_table(title, [before, after]))
     console.print(f"Model: {output}", highlight=False, soft_wrap=True)
 

@@ -39,8 +39,8 @@ def diff(
     one = load_classifier(before, device=device)
     other = load_classifier(after, device=device)
     require_comparable(one, other)
-    splits = split_of_training(one, data, kind=kind)
     wanted = None if part == "auto" else part
+    splits = split_of_training(one, data, kind=kind, wanted=wanted)
     chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=one)
     names = _names(before, after)
     with counted(console, names[0]) as on_progress:

@@ -42,7 +42,7 @@ def evaluate(
     ] = 0,
     beside: Annotated[
         list[Path] | None,
-        typer.Option(help="Of a segmenter: another model on the same pictures; more than once."),
+        typer.Option(help="Of a segmenter: draw another model beside it; more than once."),
     ] = None,
     workers: Workers = None,
     device: Device = "cpu",
@@ -113,7 +113,7 @@ def _of_images(
     from dnc.evaluation import write_evaluation
     from dnc.training.results import part_to_evaluate, split_of_training, was_trained_on
 
-    splits = split_of_training(recognizer, data, kind=kind)
+    splits = split_of_training(recognizer, data, kind=kind, wanted=wanted)
     chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     bad_files = list(splits.set_aside)
     with counted(console, "evaluating") as on_progress:

@@ -102,7 +102,7 @@ def _write_of_images(
     from dnc.training.features import most_per_class
     from dnc.training.results import part_to_evaluate, split_of_training
 
-    splits = split_of_training(recognizer, data, kind=kind)
+    splits = split_of_training(recognizer, data, kind=kind, wanted=wanted)
     chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     with counted(console, f"{chosen} images") as on_progress:
         evaluated = looked_at(recognizer, chosen, images, workers=workers, on_progress=on_progress)
@@ -133,7 +133,7 @@ def _write_of_scenes(
     from dnc.training.results import part_to_evaluate, split_of_training
 
     explainer = SceneExplainer(recognizer)
-    splits = split_of_training(recognizer, data, kind=kind)
+    splits = split_of_training(recognizer, data, kind=kind, wanted=wanted)
     chosen, scenes = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     with counted(console, f"{chosen} scenes") as on_progress:
         looked = looked_at_scenes(

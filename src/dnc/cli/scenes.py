@@ -9,7 +9,7 @@ from rich.console import Console
 from dnc.cli.bars import counted
 from dnc.cli.figures import pixel_classes_table, pixel_table
 from dnc.data import BadFile, Scenes
-from dnc.errors import InvalidInput, UnreadableImage
+from dnc.errors import InvalidInput, InvalidSetting, UnreadableImage
 from dnc.evaluation import (
     coloured,
     comparison_sheet,
@@ -55,7 +55,7 @@ class SceneCommand:
         output: Path | None,
     ) -> list[BadFile]:
         """Measures it, prints the figures and writes them to a folder."""
-        splits = split_of_training(self.recognizer, data, kind=kind)
+        splits = split_of_training(self.recognizer, data, kind=kind, wanted=part)
         chosen, scenes = part_to_evaluate(splits, data, wanted=part, recognizer=self.recognizer)
         self.scenes = scenes
         bad_files = list(splits.set_aside)
@@ -115,6 +115,8 @@ class SceneCommand:
 
     def predict(self, paths: Iterable[Path], folder: Path) -> int:
         """Writes label images and overlays of images; how many could not be read."""
+        if folder.exists() and not folder.is_dir():
+            raise InvalidSetting(f"{folder} is a file; give a folder with --output.")
         folder.mkdir(parents=True, exist_ok=True)
         made, failed, taken = 0, 0, set[str]()
         for one in self.recognizer.segmentations(paths, views=self.views):

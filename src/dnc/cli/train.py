@@ -17,6 +17,8 @@ MAY_CHANGE = (
     "data.store",
     "data.evaluate_on",
 )
+FAR_FROM_MEAN = 0.9
+"""Cosine to the mean of its images below which a case says little about them."""
 
 
 def train(
@@ -104,6 +106,15 @@ def train(
         return
     title = f"{chosen.name}, {chosen.model.classifier}"
     console.print(results_table(title, report.results))
+    cosine = report.cosine_to_mean
+    is_on_purpose = chosen.head.settle or chosen.first_anchored_epoch is not None
+    if cosine is not None and cosine < FAR_FROM_MEAN and not is_on_purpose:
+        told = (
+            f"The cases have not reached the means of what they hold (cosine {cosine:.2f}): the "
+            "run was short for its momentum. They decide as measured, but stand for little; train "
+            "longer, or with --set head.settle=true."
+        )
+        console.print(told, style="yellow", highlight=False, soft_wrap=True)
     if report.set_aside:
         console.print(f"{len(report.set_aside)} files were set aside: {folder / 'set-aside.csv'}")
     console.print(f"Model, curves and evaluation: {folder}", highlight=False, soft_wrap=True)

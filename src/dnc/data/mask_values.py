@@ -39,7 +39,9 @@ def _numbers(image: Image.Image, path: Path) -> NDArray[np.integer]:
         if (red == pixels[..., 1]).all() and (red == pixels[..., 2]).all():
             return red
         raise UnreadableImage(
-            path, "a coloured mask, where numbers are wanted; say what the colours mean"
+            path,
+            "a coloured mask, where numbers are wanted; say in a classes.yaml what the colours "
+            "mean (masks: colour, and a colour for each class)",
         )
     raise UnreadableImage(path, _MODES_TOLD.format(image.mode))
 

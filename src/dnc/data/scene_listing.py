@@ -1,5 +1,6 @@
 """From a list of images and their masks to the parts of a data set."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,11 @@ def _any_number() -> SceneClasses:
 
 def _nothing_usable(listing: SceneListing, aside: Sequence[BadFile]) -> InvalidData:
     found = f"{len(aside)} files, none of which can be used" if aside else "no image with a mask"
-    example = f" (the first: {aside[0].path}: {aside[0].reason})" if aside else ""
+    example = ""
+    if aside:
+        [(reason, count)] = Counter(bad.reason for bad in aside).most_common(1)
+        first = next(bad.path for bad in aside if bad.reason == reason)
+        example = f" ({count} of them, such as {first}: {reason})"
     return InvalidData(
         f"{listing.root} has {found}{example}. Expected are images and masks of the same names, in "
         "the folders images and masks, or one of the published data sets."

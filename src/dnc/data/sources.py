@@ -21,6 +21,7 @@ from dnc.data.published import (
     imagenetv2_listing,
     is_imagenet,
 )
+from dnc.data.scene_sources import recognised_scene_kind
 from dnc.data.splitting import at_most_per_class, split_off
 from dnc.errors import InvalidData, InvalidSetting
 
@@ -98,6 +99,12 @@ def recognised_kind(path: Path) -> str:
         raise InvalidData(f"{path} holds {', '.join(found)}; say which kind is meant.")
     if not found and is_pickled_cifar(path):
         found.append("cifar100" if "100" in path.name else "cifar10")
+    if not found and recognised_scene_kind(path) is not None:
+        raise InvalidData(
+            f"{path} holds scenes, images with masks, which are for a segmenter (`dnc train` with "
+            "a recipe of scenes; `open_scenes`). If its folders are classes all the same, say so "
+            "with the kind folder."
+        )
     return found[0] if found else "folder"
 
 

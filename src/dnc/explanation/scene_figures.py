@@ -12,7 +12,6 @@ from matplotlib.patheffects import withStroke
 from dnc.data.pictures import drawable, installed_families, shortened
 from dnc.explanation.cases import decoded
 from dnc.explanation.scene_pictures import (
-    LEAST_NUMBERED,
     NUMBERED,
     page_size,
     scaled_image,
@@ -79,16 +78,15 @@ def _draw_pictures(axes: list[Axes], explainer: SceneExplainer, one: ExplainedSc
         ax.set_title(title, fontsize=9, color=FAINT, pad=3)
         ax.set_axis_off()
     scale = size[0] / found.image.width
-    for rank, case in enumerate(one.cases[:NUMBERED]):
-        if case.share >= LEAST_NUMBERED:
-            axes[2].text(
-                (case.middle[1] + 0.5) * scale,
-                (case.middle[0] + 0.5) * scale,
-                str(rank + 1),
-                **_text(8, INK),
-                fontweight="bold",
-                path_effects=[withStroke(linewidth=2.5, foreground="white")],
-            )
+    for number, case in one.marks:
+        axes[2].text(
+            (case.middle[1] + 0.5) * scale,
+            (case.middle[0] + 0.5) * scale,
+            str(number),
+            **_text(8, INK),
+            fontweight="bold",
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        )
 
 
 def _draw_legend(ax: Axes, explainer: SceneExplainer, one: ExplainedScene) -> None:

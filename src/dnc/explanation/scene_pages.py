@@ -11,8 +11,6 @@ from dnc.explanation.cases import PICTURE, encoded
 from dnc.explanation.pages import Shown, environment
 from dnc.explanation.regions import outlines
 from dnc.explanation.scene_pictures import (
-    LEAST_NUMBERED,
-    NUMBERED,
     page_size,
     scaled_image,
     with_cases,
@@ -120,12 +118,11 @@ def pointing(
         ],
         "marks": [
             {
-                "number": rank + 1,
+                "number": number,
                 "x": round((case.middle[1] + 0.5) / found.step, 1),
                 "y": round((case.middle[0] + 0.5) / found.step, 1),
             }
-            for rank, case in enumerate(one.cases[:NUMBERED])
-            if case.share >= LEAST_NUMBERED
+            for number, case in one.marks
         ],
         "beside": [case_card(explainer, case) for case in one.cases],
     }

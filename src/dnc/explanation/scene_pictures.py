@@ -1,5 +1,6 @@
 """Pictures of segmentations by cases: shades of the classes over the image, with borders."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,8 +13,9 @@ from dnc.explanation.shades import Colour
 LARGEST, SMALLEST = 720, 320
 STRENGTH, BETWEEN_CLASSES, BETWEEN_CASES = 0.66, 0.85, 0.45
 WRONG: Colour = (213, 30, 30)
-# The largest cases carry a number in a picture, unless their share of it is too small to hold one.
-NUMBERED, LEAST_NUMBERED = 12, 0.004
+# The largest cases carry a number in a picture, unless their share of it is too small to hold one,
+# or the number of a larger case is nearer than this share of the picture's longer side.
+NUMBERED, LEAST_NUMBERED, CLOSEST = 12, 0.004, 0.035
 
 
 def page_size(size: tuple[int, int]) -> tuple[int, int]:
@@ -22,6 +24,18 @@ def page_size(size: tuple[int, int]) -> tuple[int, int]:
     scale = LARGEST / longest if longest > LARGEST else -(-SMALLEST // longest)
     width, height = (max(1, round(side * scale)) for side in size)
     return width, height
+
+
+def numbered(
+    middles: Sequence[tuple[int, int]], shares: Sequence[float], size: tuple[int, int]
+) -> list[int]:
+    """Which cases of a picture carry a number in their middle, the largest cases first."""
+    chosen: list[int] = []
+    for rank, share in enumerate(shares[:NUMBERED]):
+        gaps = (math.dist(middles[rank], middles[other]) for other in chosen)
+        if share >= LEAST_NUMBERED and min(gaps, default=math.inf) >= CLOSEST * max(size):
+            chosen.append(rank)
+    return chosen
 
 
 def scaled_image(image: Image.Image, size: tuple[int, int]) -> Image.Image:

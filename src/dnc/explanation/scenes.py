@@ -11,6 +11,7 @@ from scipy import ndimage
 
 from dnc.errors import InvalidModel
 from dnc.explanation.cases import Case
+from dnc.explanation.scene_pictures import numbered
 from dnc.explanation.segmented import SceneModel, Segmented, scene_head
 from dnc.explanation.shades import Colour, shades
 
@@ -53,6 +54,13 @@ class ExplainedScene:
     segmentation: Segmented
     numbers: NDArray[np.uint16]
     cases: tuple[DecidingCase, ...]
+
+    @property
+    def marks(self) -> list[tuple[int, DecidingCase]]:
+        """Cases that carry a number in pictures, with that number: 1 for the largest case."""
+        middles, shares = [case.middle for case in self.cases], [case.share for case in self.cases]
+        ranks = numbered(middles, shares, self.segmentation.image.size)
+        return [(rank + 1, self.cases[rank]) for rank in ranks]
 
 
 class SceneExplainer:

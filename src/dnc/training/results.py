@@ -98,36 +98,60 @@ def part_to_evaluate(
 
 @overload
 def split_of_training(
-    recognizer: Recognizer, path: Path, *, kind: str | None
+    recognizer: Recognizer, path: Path, *, kind: str | None, wanted: str | None = None
 ) -> DataSplits: ...  # of images
 
 
 @overload
 def split_of_training(
-    recognizer: SceneRecognizer, path: Path, *, kind: str | None
+    recognizer: SceneRecognizer, path: Path, *, kind: str | None, wanted: str | None = None
 ) -> SceneSplits: ...  # of scenes
 
 
 def split_of_training(
-    recognizer: AnyRecognizer, path: Path, *, kind: str | None
+    recognizer: AnyRecognizer, path: Path, *, kind: str | None, wanted: str | None = None
 ) -> DataSplits | SceneSplits:
-    """A data set as it was split when the model was trained on it; else all of it as it is."""
-    opened: Callable[..., Any] = open_data
-    limit = "train_per_class"
-    if isinstance(recognizer, SceneRecognizer):
-        opened, limit = open_scenes, "train_images"
-    whole: DataSplits | SceneSplits = opened(path, kind=kind, validation_share=0.0)
+    """A data set as it was split when the model was trained on it; else all of it as it is.
+
+    One that has test images is split again only if validation images are `wanted`.
+    """
+    whole: DataSplits | SceneSplits = _opening(recognizer)(path, kind=kind, validation_share=0.0)
+    has_enough = whole.test is not None and wanted != "validation"
+    if whole.validation is not None or has_enough:
+        return whole
+    return _split_again(recognizer, path, kind=kind) or whole
+
+
+def kept_for_validation(recognizer: AnyRecognizer, path: Path, *, kind: str | None) -> int:
+    """How many training images of a data set were validation images when the model was trained.
+
+    0 also where it was not trained on this data set.
+    """
+    split = _split_again(recognizer, path, kind=kind)
+    return 0 if split is None or split.validation is None else len(split.validation)
+
+
+def _split_again(
+    recognizer: AnyRecognizer, path: Path, *, kind: str | None
+) -> DataSplits | SceneSplits | None:
+    """A data set as it was divided for the training; None if these are not its images."""
     known = recognizer.notes.get("data")
-    if whole.test is None and whole.validation is None and isinstance(known, dict):
-        share, seed, most = (known.get(name) for name in ("validation_share", "seed", limit))
-        if isinstance(share, float) and 0 < share < 1 and type(seed) is int and seed >= 0:
-            most = most if type(most) is int and most > 0 else None
-            split: DataSplits | SceneSplits = opened(
-                path, kind=kind, validation_share=share, seed=seed, **{limit: most}
-            )
-            if split.train is not None and was_trained_on(recognizer, split.train):
-                return split
-    return whole
+    if not isinstance(known, dict):
+        return None
+    limit = "train_images" if isinstance(recognizer, SceneRecognizer) else "train_per_class"
+    share, seed, most = (known.get(name) for name in ("validation_share", "seed", limit))
+    if not (isinstance(share, float) and 0 < share < 1 and type(seed) is int and seed >= 0):
+        return None
+    most = most if type(most) is int and most > 0 else None
+    split: DataSplits | SceneSplits = _opening(recognizer)(
+        path, kind=kind, validation_share=share, seed=seed, **{limit: most}
+    )
+    is_the_same = split.train is not None and was_trained_on(recognizer, split.train)
+    return split if is_the_same else None
+
+
+def _opening(recognizer: AnyRecognizer) -> Callable[..., Any]:
+    return open_scenes if isinstance(recognizer, SceneRecognizer) else open_data
 
 
 def was_trained_on(recognizer: AnyRecognizer, images: Images | Scenes) -> bool:

@@ -41,11 +41,14 @@ class RunReport:
         results: on the test images if there are any, else on the validation images, and on the
             further data sets of the recipe.
         set_aside: files that could not be read, each once.
+        cosine_to_mean: of sub-centroids to the means of what they hold, on average, where there are
+            any.
     """
 
     folder: Path
     results: tuple[Result, ...]
     set_aside: tuple[BadFile, ...]
+    cosine_to_mean: float | None
 
 
 def train(
@@ -100,7 +103,8 @@ def train(
     write_set_aside(set_aside, folder / "set-aside.csv")
     SetAside.remove(folder)
     write_results(folder, finished.results, history.rows, finished.cases)
-    return RunReport(folder, finished.results, set_aside)
+    cosine_to_mean = finished.cases.get("cosine_to_mean")
+    return RunReport(folder, finished.results, set_aside, cosine_to_mean)
 
 
 def job_for(recipe: Recipe, console: Console) -> Job:
