@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -167,6 +168,36 @@ def test_runs_stop_in_order_also_where_ctrl_c_is_ignored(file, tmp_path):
         signal.signal(signal.SIGINT, before)
     assert found[0].log.read_text().endswith("Stopped.\n")
     assert not found[0].finished
+
+
+STOPPED_WHILE_IMPORTING = """
+import os, signal
+from dnc.study import worker
+
+def train(*given, **settings):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except KeyboardInterrupt:
+        raise ImportError("initialization failed")  # as compiled modules do
+
+worker.train = train
+worker.main()
+"""
+
+
+def test_a_run_that_is_stopped_while_it_imports_something_stops_in_order(file, tmp_path):
+    recipe = json.dumps(Study.read(file).planned()[0].recipe.model_dump(mode="json"))
+    ended = subprocess.run(
+        [sys.executable, "-c", STOPPED_WHILE_IMPORTING, str(tmp_path / "run"), recipe],
+        stdin=(pipe := os.pipe())[0],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    for end in pipe:
+        os.close(end)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "Stopped.\n", "")
 
 
 def test_runs_of_several_processes_come_to_their_end(file, tmp_path):

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from types import FrameType
 
 import torch
 from filelock import FileLock
@@ -28,7 +29,13 @@ def main() -> None:
     """Runs or resumes the run in the folder that is named."""
     folder, recipe = Path(sys.argv[1]), Recipe.from_tree(json.loads(sys.argv[2]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to stop as after Ctrl-C
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+        signal.default_int_handler(number, frame)  # as after Ctrl-C
+
+    signal.signal(signal.SIGTERM, stop)
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     console = Console(width=120)
     try:
@@ -37,12 +44,17 @@ def main() -> None:
         else:
             with FileLock(folder.with_name(folder.name + ".lock")):
                 _run(recipe, folder, console)
-    except DNCError as error:
-        console.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(1) from error
     except (SystemExit, KeyboardInterrupt) as stopped:  # the first is Lightning's answer to Ctrl-C
         console.print("Stopped.")
         raise SystemExit(130) from stopped
+    except Exception as error:
+        if stopping.is_set():  # a module that was just being imported makes an ImportError of it
+            console.print("Stopped.")
+            raise SystemExit(130) from error
+        if not isinstance(error, DNCError):
+            raise
+        console.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(1) from error
 
 
 def _run(recipe: Recipe, folder: Path, console: Console) -> None:
