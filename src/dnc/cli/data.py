@@ -116,7 +116,7 @@ def _print_inspection(console: Console, found: "Inspection | SceneInspection", p
     else:
         _print_scenes(console, found, path)
     if found.unreadable:
-        _tell(console, f"Cannot be read: {len(found.unreadable)} files", bad=True)
+        _tell(console, f"Cannot be used: {len(found.unreadable)} files", bad=True)
     for bad_file in found.unreadable[:MOST_FILES]:
         _tell(console, f"  {bad_file.path}: {bad_file.reason}")
     if len(found.unreadable) > MOST_FILES:
