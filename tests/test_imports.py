@@ -16,7 +16,8 @@ ALLOWED = {
     "files": set(),
     "centroids": {"errors"},
     "data": {"errors", "files"},
-    "models": {"centroids", "errors"},
+    "rivals": {"centroids", "errors"},
+    "models": {"centroids", "errors", "rivals"},
     "estimator": {"centroids", "errors"},
     "recognition": {"centroids", "data", "errors", "explanation", "models"},
     "scene_recognition": {"data", "errors", "explanation", "models", "recognition"},
@@ -24,7 +25,7 @@ ALLOWED = {
     "study": {"data", "errors", "evaluation", "files", "models", "training"},
     "training": {
         *("centroids", "durations", "data", "errors", "estimator", "evaluation", "files", "models"),
-        *("explanation", "recognition", "scene_recognition", "__version__"),
+        *("explanation", "recognition", "rivals", "scene_recognition", "__version__"),
     },
     "evaluation": {
         *("centroids", "data", "errors", "files", "models", "recognition", "scene_recognition"),

@@ -11,7 +11,7 @@ from PIL import Image
 
 import dnc
 from dnc.errors import DNCError
-from tests.cli.commands import CLASSES, run
+from tests.cli.commands import CLASSES, refused, run
 from tests.data.drawings import draw_folder
 
 
@@ -266,3 +266,23 @@ def test_study_lists_what_is_shipped_and_shows_what_is_missing(tmp_path, monkeyp
     nothing = run("study", "digits-subcentroid")
     assert isinstance(nothing.exception, DNCError)
     assert "Did you mean 'digits-subcentroids'?" in str(nothing.exception)
+
+
+def test_discover_looks_for_finer_classes(tmp_path):
+    images = tmp_path / "images"
+    for part in ("train", "test"):
+        draw_folder(images / part, {"red": 4, "green": 4, "blue": 4, "grey": 4})
+    (tmp_path / "coarse.csv").write_text(
+        "fine,coarse\nred,warm\ngreen,cold\nblue,cold\ngrey,warm\n"
+    )
+    fitted = run(
+        *("fit", images, "-o", tmp_path / "run", "--size", 64, "-k", 2, "--cache", tmp_path / "c"),
+        *("--coarse", tmp_path / "coarse.csv"),
+    )
+    assert fitted.exit_code == 0, fitted.output
+    result = run("discover", tmp_path / "run", images, "-o", tmp_path / "found")
+    assert result.exit_code == 0, result.output
+    assert "Of 4 finer classes" in result.output
+    assert (tmp_path / "found" / "finer-classes.png").is_file()
+    told = refused("discover", tmp_path / "run", images / "train", "-o", tmp_path / "found")
+    assert "train/ and test/" in told

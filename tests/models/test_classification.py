@@ -47,7 +47,7 @@ def test_before_anything_was_absorbed_there_is_no_decision():
 def test_a_linear_layer_has_no_cases_to_decide_by():
     model, _ = classifier(NAME, 3, kind="softmax")
     assert not model.is_dnc
-    with pytest.raises(InvalidModel, match="no cases"):
+    with pytest.raises(InvalidModel, match="no sub-centroids"):
         model.decide(images())
 
 

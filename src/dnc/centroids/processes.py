@@ -3,8 +3,6 @@
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dnc.centroids.head import SubCentroidHead
-
 
 def exempt_from_broadcast(model: nn.Module) -> None:
     """Lets DistributedDataParallel leave the state of every head in a model alone.
@@ -16,6 +14,6 @@ def exempt_from_broadcast(model: nn.Module) -> None:
     exempt = set(getattr(model, "_ddp_params_and_buffers_to_ignore", ()))
     # A head that is in the model twice has two names, and either may be the one that counts.
     for name, module in model.named_modules(remove_duplicate=False):
-        if isinstance(module, SubCentroidHead):
+        if hasattr(module, "absorb"):
             exempt |= {buffer for buffer, _ in module.named_buffers(prefix=name)}
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, sorted(exempt))

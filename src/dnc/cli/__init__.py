@@ -11,6 +11,7 @@ from dnc.cli.cases import cases
 from dnc.cli.data import data
 from dnc.cli.demo import demo
 from dnc.cli.diff import diff
+from dnc.cli.discover import discover
 from dnc.cli.evaluate import evaluate
 from dnc.cli.explain import explain
 from dnc.cli.fit import fit
@@ -66,7 +67,7 @@ def options(
 
 for command in (
     *(demo, fit, train, evaluate, predict, explain, report),
-    *(diff, anchor, cases, study, models, recipes),
+    *(diff, anchor, cases, discover, study, models, recipes),
 ):
     app.command()(command)
 app.add_typer(data, name="data")

@@ -10,6 +10,7 @@ from rich.table import Table
 from dnc.evaluation import Evaluation, PixelEvaluation
 
 if TYPE_CHECKING:
+    from dnc.training.discovering import Discovery
     from dnc.training.job import Result
 
 
@@ -91,6 +92,22 @@ def print_weakest(console: Console, evaluation: Evaluation, *, limit: int = 5) -
         for mistake in evaluation.most_confused(limit)
     )
     console.print(f"Most frequent mistakes: {mistakes}", highlight=False, markup=False)
+
+
+def discovery_text(discovery: "Discovery") -> str:
+    """What was found of finer classes, in a sentence or two."""
+    text = (
+        f"Of {discovery.classes} finer classes the nearest training image has the right one in "
+        f"{_percent(discovery.induction)}."
+    )
+    found = discovery.match
+    if found is None:
+        return text
+    return (
+        f"{text} Purity of the cases {_percent(found.purity)} (with one case a class "
+        f"{_percent(found.least_purity)}), adjusted mutual information "
+        f"{found.mutual_information:.3f}."
+    )
 
 
 def _percent(share: float) -> str:

@@ -48,6 +48,13 @@ def fit(
         float, typer.Option(min=0.0, max=0.9, help="To evaluate on where no set is given.")
     ] = 0.2,
     seed: Annotated[int, typer.Option(min=0, help="Of the split.")] = 0,
+    coarse: Annotated[
+        str | None,
+        typer.Option(
+            help="Coarse classes in the place of finer ones: a CSV file with the columns fine and "
+            "coarse, or `folders`; then `dnc discover`."
+        ),
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder for computed features [a cache of your account].")
     ] = None,
@@ -81,6 +88,7 @@ def fit(
         kind=kind,
         validation_share=validation_share,
         seed=seed,
+        coarse=coarse,
     )
     with counted(console, "features") as on_progress:
         report = fit_folder(

@@ -70,7 +70,7 @@ def train(
 
     - `dnc train birds/ --from runs/photos --set training.epochs=10`
     """
-    from dnc.cli.figures import results_table
+    from dnc.cli.figures import discovery_text, results_table
     from dnc.errors import InvalidRecipe
     from dnc.training.recipe import Recipe
     from dnc.training.run import RECIPE
@@ -106,6 +106,10 @@ def train(
         return
     title = f"{chosen.name}, {chosen.model.classifier}"
     console.print(results_table(title, report.results))
+    for result in report.results:
+        if result.discovery is not None:
+            text = f"{result.images}: {discovery_text(result.discovery)}"
+            console.print(text, highlight=False, soft_wrap=True)
     cosine = report.cosine_to_mean
     is_on_purpose = chosen.head.settle or chosen.first_anchored_epoch is not None
     if cosine is not None and cosine < FAR_FROM_MEAN and not is_on_purpose:

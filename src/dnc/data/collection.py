@@ -34,6 +34,8 @@ class Images:
             keep it, so an id always leads to the same name.
         classes: names of the classes.
         pixels: `(n h w 3)` where the source is an array and not files.
+        fine_labels: a finer class of each, `(n)`, which nothing is trained on; None for none.
+        fine_classes: their names.
 
     """
 
@@ -43,6 +45,8 @@ class Images:
     ids: NDArray[np.int64]
     classes: tuple[str, ...]
     pixels: NDArray[np.uint8] | None = None
+    fine_labels: NDArray[np.int64] | None = None
+    fine_classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises unless all parts fit together."""
@@ -81,6 +85,7 @@ class Images:
             labels=self.labels[chosen],
             ids=self.ids[chosen],
             pixels=None if self.pixels is None else self.pixels[chosen],
+            fine_labels=None if self.fine_labels is None else self.fine_labels[chosen],
         )
 
     def path(self, position: int) -> Path | None:

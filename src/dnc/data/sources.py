@@ -1,8 +1,10 @@
 """Opens a data set: recognises its layout and gives its parts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from dnc.data.coarse import coarsened
 from dnc.data.collection import DataSplits
 from dnc.data.folder import folder_listing, require_folder, table_listing
 from dnc.data.listing import Progress, splits_of
@@ -46,6 +48,7 @@ def open_data(
     validation_share: float = 0.2,
     seed: int = 0,
     train_per_class: int | None = None,
+    coarse: str | Mapping[str, str] | None = None,
     download: bool = False,
     check: bool = True,
     on_progress: Progress | None = None,
@@ -60,6 +63,8 @@ def open_data(
             split.
         seed: of that split and of `train_per_class`.
         train_per_class: keep at most so many training images of each class.
+        coarse: which coarse classes to learn in the place of finer ones, as for `coarsened`. Parts
+            and choices above are those of the data set as it is.
         download: fetch or unpack what is missing, where torchvision can.
         check: look at the header of each file and set aside those that are no images.
         on_progress: is told how many of how many headers were looked at.
@@ -75,7 +80,8 @@ def open_data(
         train, validation = split_off(train, validation_share, seed=seed)
     if train is not None and train_per_class is not None:
         train = at_most_per_class(train, train_per_class, seed=seed)
-    return replace(splits, train=train, validation=validation)
+    splits = replace(splits, train=train, validation=validation)
+    return splits if coarse is None else coarsened(splits, coarse)
 
 
 def recognised_kind(path: Path) -> str:

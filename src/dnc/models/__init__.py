@@ -4,7 +4,7 @@ from dnc.models.centring import Centring, Whitening, centring_layer
 from dnc.models.classification import Classifier
 from dnc.models.conversion import convert
 from dnc.models.decoders import Architecture, DecoderSettings, Norm
-from dnc.models.heads import HeadSettings, Kind, subcentroid_head
+from dnc.models.heads import AnyHead, HeadSettings, Kind, RivalSettings, subcentroid_head
 from dnc.models.networks import NetworkInfo, backbone, classifier, describe, network_names
 from dnc.models.paper import PaperParameters, paper_parameters
 from dnc.models.segmentation import Segmenter
@@ -13,6 +13,7 @@ from dnc.models.views import WHOLE, Views, viewed_features
 
 __all__ = [
     "WHOLE",
+    "AnyHead",
     "Architecture",
     "Centring",
     "Classifier",
@@ -22,6 +23,7 @@ __all__ = [
     "NetworkInfo",
     "Norm",
     "PaperParameters",
+    "RivalSettings",
     "Segmenter",
     "Views",
     "Whitening",

@@ -1,4 +1,4 @@
-"""An image classifier: a network for features, and sub-centroids or a linear layer on top."""
+"""An image classifier: a network for features, and sub-centroids or a rival of theirs on top."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from dnc.centroids import Decision, SubCentroidHead
 from dnc.errors import InvalidModel
 from dnc.models.centring import Centring, centring_layer
 from dnc.models.headed import Headed
-from dnc.models.heads import DEFAULT_HEAD, HeadSettings, Kind, linear, new_head
+from dnc.models.heads import DEFAULT_HEAD, AnyHead, HeadSettings, Kind, linear, new_head
 
 
 class Classifier(Headed):
@@ -19,7 +19,7 @@ class Classifier(Headed):
 
     Args:
         backbone: images `(n 3 h w)` to features `(n d)`.
-        head: sub-centroids, or a linear layer.
+        head: sub-centroids, a linear layer, or one of `dnc.rivals`.
         projection: features of the backbone to features of the head, or None for none.
         centring: what is taken out of the features, as for `centring_layer`.
 
@@ -32,7 +32,7 @@ class Classifier(Headed):
     def __init__(
         self,
         backbone: nn.Module,
-        head: SubCentroidHead | nn.Linear,
+        head: AnyHead,
         *,
         projection: nn.Linear | None = None,
         centring: Centring = "none",
@@ -74,8 +74,8 @@ class Classifier(Headed):
         """The nearest case of each image, and its rival (Eq. 5)."""
         if not isinstance(self.head, SubCentroidHead):
             raise InvalidModel(
-                "This classifier ends in a linear layer, which has no cases to decide by; "
-                "use its scores, or a classifier of kind 'dnc'."
+                f"This classifier is of kind '{self.kind}', which has no sub-centroids to decide "
+                "by; use its scores, or a classifier of kind 'dnc'."
             )
         with torch.no_grad():
             return self.head.decide(self.features(images))
@@ -94,14 +94,14 @@ class Classifier(Headed):
 
         Args:
             classes: number of classes.
-            settings: settings of the new head, if it is one of sub-centroids.
-            kind: "dnc" or "softmax"; None keeps the kind of this classifier.
+            settings: settings of the new head.
+            kind: of the new head; None keeps the kind of this classifier.
             generator: source of the random start.
 
         """
-        kind = kind or ("dnc" if self.is_dnc else "softmax")
+        kind = kind or self.kind
         head = new_head(kind, self.dim, classes, settings=settings, generator=generator)
-        tensor = next(self.head.buffers() if self.is_dnc else self.head.parameters())
+        tensor = next(iter(self.head.state_dict().values()))
         head.to(tensor.device).train(self.head.training)
         other = Classifier(self.backbone, head)
         other.projection, other.centring = self.projection, self.centring

@@ -3,24 +3,28 @@
 from torch import nn
 
 from dnc.centroids import SubCentroidHead
+from dnc.models.heads import AnyHead, Kind, kind_of
 
 
 class Headed(nn.Module):
-    """A model that ends in sub-centroids or in a linear layer."""
+    """A model that ends in sub-centroids, in a linear layer, or in another classifier."""
 
-    head: SubCentroidHead | nn.Linear
+    head: AnyHead
 
     @property
     def dim(self) -> int:
         """Dimension of the features that the head takes."""
-        return self.head.dim if isinstance(self.head, SubCentroidHead) else self.head.in_features
+        return self.head.in_features if isinstance(self.head, nn.Linear) else self.head.dim
 
     @property
     def classes(self) -> int:
         """Number of classes."""
-        if isinstance(self.head, SubCentroidHead):
-            return self.head.classes
-        return self.head.out_features
+        return self.head.out_features if isinstance(self.head, nn.Linear) else self.head.classes
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of classifier it ends in."""
+        return kind_of(self.head)
 
     @property
     def is_dnc(self) -> bool:

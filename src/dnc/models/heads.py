@@ -1,4 +1,4 @@
-"""The two classifiers that can stand on a network: sub-centroids, or a linear layer."""
+"""The classifiers that can stand on a network: sub-centroids, and what they are compared with."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -21,8 +21,11 @@ from dnc.centroids import (
     soft_class_scores,
 )
 from dnc.errors import InvalidSetting
+from dnc.rivals import ClassMeanHead, NeighbourHead
 
-Kind = Literal["dnc", "softmax"]
+# Sub-centroids; a linear layer; a mean of each class; all training images.
+Kind = Literal["dnc", "softmax", "deepncm", "deepnca"]
+AnyHead = SubCentroidHead | nn.Linear | ClassMeanHead | NeighbourHead
 KINDS: tuple[str, ...] = get_args(Kind)
 
 STARTS: dict[str, Start] = {
@@ -43,11 +46,31 @@ NAMES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
+class RivalSettings:
+    """Settings of the other classifiers that keep cases, as plain values.
+
+    Attributes:
+        mean_decay: `decay` of a `ClassMeanHead` (deepncm).
+        bank_rows: of a `NeighbourHead` (deepnca): how many training images there are.
+        bank_temperature: its `temperature`.
+        bank_momentum: its `momentum`.
+        neighbours: how many of them decide.
+    """
+
+    mean_decay: float | None = 0.9
+    bank_rows: int = 1
+    bank_temperature: float = 0.05
+    bank_momentum: float = 0.5
+    neighbours: int = 30
+
+
+@dataclass(frozen=True)
 class HeadSettings:
     """Settings of a `SubCentroidHead`, all of them plain values that a file can hold.
 
     The meaning of each is that of the argument of `SubCentroidHead` with the same name;
-    `memory_dtype`, `training_scores`, `start` and `assign` are names here.
+    `memory_dtype`, `training_scores`, `start` and `assign` are names here. `rival` is for the
+    classifiers that sub-centroids are compared with.
     """
 
     subcentroids: int | tuple[int, ...] = 4
@@ -66,6 +89,7 @@ class HeadSettings:
     rows_per_class: int | None = None
     reseed_after: int | None = None
     seed: int = 0
+    rival: RivalSettings = RivalSettings()
 
     def __post_init__(self) -> None:
         """Refuses names that mean nothing."""
@@ -114,8 +138,20 @@ def subcentroid_head(
     )
 
 
-def settings_of(head: SubCentroidHead) -> HeadSettings:
+def settings_of(head: AnyHead) -> HeadSettings:
     """The settings of a head; without its memory, and how it began no longer matters."""
+    if isinstance(head, ClassMeanHead):
+        return HeadSettings(rival=RivalSettings(mean_decay=head.decay))
+    if isinstance(head, NeighbourHead):
+        rival = RivalSettings(
+            bank_rows=len(head.bank),
+            bank_temperature=head.temperature,
+            bank_momentum=head.momentum,
+            neighbours=head.neighbours,
+        )
+        return HeadSettings(rival=rival)
+    if isinstance(head, nn.Linear):
+        return HeadSettings()
     numbers = head.valid.sum(dim=1).tolist()
     return HeadSettings(
         subcentroids=numbers[0] if len(set(numbers)) == 1 else tuple(numbers),
@@ -161,10 +197,33 @@ def new_head(
     *,
     settings: HeadSettings,
     generator: torch.Generator | None = None,
-) -> SubCentroidHead | nn.Linear:
-    """A new head of either kind; the settings are those of sub-centroids."""
-    if kind not in KINDS:
-        raise InvalidSetting(f"kind is {kind!r}; use one of {', '.join(KINDS)}.")
-    if kind == "softmax":
-        return linear(dim, classes, generator=generator)
-    return subcentroid_head(dim, classes, settings, generator=generator)
+) -> AnyHead:
+    """A new head of any kind, by those of the settings that are for it."""
+    rival = settings.rival
+    match kind:
+        case "dnc":
+            return subcentroid_head(dim, classes, settings, generator=generator)
+        case "softmax":
+            return linear(dim, classes, generator=generator)
+        case "deepncm":
+            return ClassMeanHead(dim, classes, decay=rival.mean_decay)
+        case "deepnca":
+            return NeighbourHead(
+                dim,
+                classes,
+                bank_rows=rival.bank_rows,
+                temperature=rival.bank_temperature,
+                momentum=rival.bank_momentum,
+                neighbours=rival.neighbours,
+                generator=generator,
+            )
+    raise InvalidSetting(f"kind is {kind!r}; use one of {', '.join(KINDS)}.")
+
+
+def kind_of(head: AnyHead) -> Kind:
+    """Which kind of classifier a head is."""
+    if isinstance(head, SubCentroidHead):
+        return "dnc"
+    if isinstance(head, ClassMeanHead):
+        return "deepncm"
+    return "deepnca" if isinstance(head, NeighbourHead) else "softmax"

@@ -13,6 +13,7 @@ from dnc.models.centring import Centring, centring_layer
 from dnc.models.decoders import DecoderSettings, auxiliary_decoder, decoder
 from dnc.models.feature_maps import feature_maps, map_info
 from dnc.models.headed import Headed
+from dnc.models.heads import AnyHead
 
 IGNORED = -100  # the label that cross-entropy and the head leave out
 
@@ -62,7 +63,7 @@ class Segmenter(Headed):
     def __init__(
         self,
         backbone: nn.Module,
-        head: SubCentroidHead | nn.Linear,
+        head: AnyHead,
         settings: DecoderSettings,
         *,
         projection: nn.Linear | None = None,
@@ -70,6 +71,11 @@ class Segmenter(Headed):
         auxiliary: bool = False,
     ) -> None:
         super().__init__()
+        if not isinstance(head, SubCentroidHead | nn.Linear):
+            raise InvalidModel(
+                f"The head is a {type(head).__name__}, which is for whole images; a segmenter "
+                "takes sub-centroids ('dnc') or a linear layer ('softmax')."
+            )
         self.settings = settings
         self.maps = map_info(backbone)
         if projection is not None:

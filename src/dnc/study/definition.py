@@ -20,6 +20,7 @@ SHIPPED = Path(__file__).parents[1] / "studies"
 # Of classifiers, and of segmenters.
 Metric = (
     Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"]
+    | Literal["induction", "purity", "mutual_information"]
     | Literal["miou", "mean_accuracy", "pixel_accuracy"]
 )
 

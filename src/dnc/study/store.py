@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dnc.data import Splits, open_data, open_scenes
+from dnc.data.coarse import FOLDERS, PUBLISHED, read_coarse_classes
 from dnc.errors import DNCError, InvalidData, InvalidStudy
 from dnc.study.definition import Run
 from dnc.training.checkpoint import checkpoint_folder
@@ -158,13 +159,21 @@ def _folder(recipe: Recipe, store: Path, key: str) -> Path:
 
 def run_key(recipe: Recipe, source: Source) -> str:
     """A name for a run that changes with everything that its result depends on."""
-    tree = recipe.model_dump(mode="json", exclude={"name": True, "about": True, **NEUTRAL})
-    if recipe.model.classifier == "softmax":  # a linear layer has no sub-centroids
+    # Without what is left out: a field that recipes gain later, and that these do not use, would
+    # make their runs others.
+    neutral: dict[str, Any] = {"name": True, "about": True, **NEUTRAL}
+    tree = recipe.model_dump(mode="json", exclude=neutral, exclude_none=True)
+    if recipe.model.classifier != "dnc":  # which has no sub-centroids
         head = tree.pop("head")
         tree["start"] = head["start_epoch"] if head["start"] == "data" else None
+    if recipe.model.classifier in ("dnc", "softmax"):
+        del tree["rival"]
     for field in ("pretrained", "start_from"):
-        if isinstance(tree["model"][field], str):
+        if isinstance(tree["model"].get(field), str):
             tree["model"][field] = _contents(Path(tree["model"][field]))
+    coarse = recipe.data.coarse
+    if coarse is not None and coarse not in (FOLDERS, PUBLISHED):
+        tree["data"]["coarse"] = dict(sorted(read_coarse_classes(coarse).items()))
     text = json.dumps([tree, source.fingerprint], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -12,7 +12,7 @@ from dnc.study.definition import Study
 from dnc.study.store import Place
 
 PERCENT = (
-    *("top1", "top5", "mean_recall", "calibration_error"),
+    *("top1", "top5", "mean_recall", "calibration_error", "induction", "purity"),
     *("miou", "mean_accuracy", "pixel_accuracy"),
 )
 # What the table has of the sub-centroids at the end of a run, where it is not nothing: the head of

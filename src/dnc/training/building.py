@@ -1,14 +1,17 @@
 """The model that a recipe asks for, fresh or continued from a checkpoint."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from dnc.data import DataSplits, Images, Preprocessing, SceneSplits
+from dnc.data import DataSplits, Images, Preprocessing, Scenes, SceneSplits
+from dnc.data.coarse import coarse_of
 from dnc.errors import InvalidModel, InvalidRecipe
-from dnc.models import Classifier, NetworkInfo, backbone, classifier
+from dnc.models import Classifier, HeadSettings, NetworkInfo, backbone, classifier
 from dnc.recognition import Network, Recognizer
+from dnc.rivals import NeighbourHead
 from dnc.training.checkpoint import load_classifier
 from dnc.training.recipe import Recipe
 
@@ -28,14 +31,27 @@ def new_recognizer(recipe: Recipe, splits: DataSplits) -> Recognizer:
 def resumed_recognizer(recipe: Recipe, last: Path) -> Recognizer:
     """The model of a run's last checkpoint, with room for the memory that is then restored."""
     earlier = load_classifier(last)
+    head = earlier.model.head
+    rows = len(head.bank) if isinstance(head, NeighbourHead) else 1
     model = earlier.model.with_classes(
         len(earlier.classes),
         kind=recipe.model.classifier,
-        settings=recipe.head_settings,
+        settings=_with_bank(recipe.head_settings, rows),
         generator=seeded(recipe),
     )
     _apply_drop_path(model, earlier, recipe)
     return replace(earlier, model=model.train())
+
+
+def _with_bank(settings: HeadSettings, rows: int) -> HeadSettings:
+    """The settings with a bank of so many training images."""
+    return replace(settings, rival=replace(settings.rival, bank_rows=rows))
+
+
+def _hold_images_(model: Classifier, images: Images) -> None:
+    """Tells a head that keeps every training image which these are."""
+    if isinstance(model.head, NeighbourHead):
+        model.head.hold(torch.from_numpy(images.ids), torch.from_numpy(images.labels))
 
 
 def preprocessing_of(
@@ -65,7 +81,7 @@ def _fresh(recipe: Recipe, images: Images, *, notes: dict[str, object]) -> Recog
         settings.network,
         len(images.classes),
         kind=settings.classifier,
-        head=recipe.head_settings,
+        head=_with_bank(recipe.head_settings, len(images)),
         projection=settings.projection,
         centring=settings.centring,
         pretrained=settings.pretrained,
@@ -73,6 +89,7 @@ def _fresh(recipe: Recipe, images: Images, *, notes: dict[str, object]) -> Recog
         image_size=recipe.data.size,
         generator=seeded(recipe),
     )
+    _hold_images_(model, images)
     preprocessing = preprocessing_of(info, size=recipe.data.size, resize=recipe.data.resize)
     network = Network(settings.network, preprocessing.size, settings.projection, settings.centring)
     return Recognizer(model, network, images.classes, preprocessing, notes)
@@ -85,9 +102,10 @@ def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recog
     model = earlier.model.with_classes(
         len(splits.train.classes),
         kind=recipe.model.classifier,
-        settings=recipe.head_settings,
+        settings=_with_bank(recipe.head_settings, len(splits.train)),
         generator=seeded(recipe),
     )
+    _hold_images_(model, splits.train)
     _apply_drop_path(model, earlier, recipe)
     size = recipe.data.size or earlier.network.size
     grown = size / earlier.preprocessing.size
@@ -153,11 +171,16 @@ def notes_of(
         "seed": recipe.training.seed,
         "train_per_class": recipe.data.train_per_class,
         "train_images": recipe.data.train_images,
+        "coarse": _coarse(recipe, splits.train),
         "training_images": len(splits.train),
         "fingerprint": splits.train.fingerprint(),
     }
     notes: dict[str, object] = {"recipe": recipe.model_dump(mode="json"), "data": data}
     return notes if came_from is None else {**notes, "continued_from": came_from}
+
+
+def _coarse(recipe: Recipe, train: Images | Scenes) -> str | Mapping[str, str] | None:
+    return coarse_of(train, recipe.data.coarse) if isinstance(train, Images) else None
 
 
 def seeded(recipe: Recipe) -> torch.Generator:

@@ -19,7 +19,7 @@ from dnc.centroids import SubCentroidHead
 from dnc.data import Preprocessing, ScenePreprocessing
 from dnc.errors import DNCError, InvalidCheckpoint, InvalidModel, InvalidSetting
 from dnc.files import restore_folder, standing_folder, whole_folder
-from dnc.models import Classifier, HeadSettings, Segmenter, Views
+from dnc.models import Classifier, Segmenter, Views
 from dnc.models.heads import settings_of
 from dnc.recognition import Recognizer
 from dnc.scene_recognition import AnyRecognizer, SceneRecognizer
@@ -49,7 +49,6 @@ def describe(recognizer: AnyRecognizer) -> dict[str, Any]:
             "This model is not built from a network that dnc knows by name, so it could not be "
             "built again from a file. Keep its state_dict instead."
         )
-    head = recognizer.model.head
     versions = {name: version(name) for name in ("torch", "timm", "safetensors")}
     scene = None
     if isinstance(recognizer, SceneRecognizer):
@@ -62,9 +61,9 @@ def describe(recognizer: AnyRecognizer) -> dict[str, Any]:
     try:
         return Description(
             task="segmentation" if scene else "classification",
-            classifier="dnc" if recognizer.model.is_dnc else "softmax",
+            classifier=recognizer.model.kind,
             network=recognizer.network,
-            head=settings_of(head) if isinstance(head, SubCentroidHead) else HeadSettings(),
+            head=settings_of(recognizer.model.head),
             classes=recognizer.classes,
             preprocessing=recognizer.preprocessing.to_dict(),
             scene=scene,

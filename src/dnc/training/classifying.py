@@ -22,7 +22,7 @@ from dnc.training.results import (
     seen_by,
     settle_,
 )
-from dnc.training.starting import StartFromData
+from dnc.training.starting import ClustersOfData
 from dnc.training.tying import ShownImages
 
 
@@ -59,10 +59,11 @@ class Classifying(Job):
         return ClassifierTraining(recognizer, self.recipe)
 
     def callbacks(self) -> list[Callback]:
-        """Starts from data and anchoring, if the recipe asks for them."""
+        """Clusters of data and anchoring, if the recipe asks for them."""
         made: list[Callback] = []
-        if self.recipe.head.start == "data":
-            made.append(StartFromData(self.recipe, self.splits))
+        head = self.recipe.head
+        if head.start == "data" or (head.offline_every and self.recipe.model.classifier == "dnc"):
+            made.append(ClustersOfData(self.recipe, self.splits))
         if self.recipe.first_anchored_epoch is not None:
             made.append(Anchoring(self.recipe, self._shown_to))
         return made
@@ -81,7 +82,17 @@ class Classifying(Job):
                 on_bad_file(bad)
             if recipe.head.settle and recipe.first_anchored_epoch is None:
                 settle_(recognizer, seen[1], folder)
-        results = evaluated(recognizer, folder, recipe, self.sets, on_bad_file=on_bad_file)
+        assert splits.train is not None
+        whole = seen is not None and len(seen[0]) == len(splits.train)
+        results = evaluated(
+            recognizer,
+            folder,
+            recipe,
+            self.sets,
+            train=splits.train,
+            seen=seen[1] if seen is not None and whole else None,
+            on_bad_file=on_bad_file,
+        )
         cases = {} if seen is None else described_cases(recognizer, splits, *seen, folder)
         return Finished(results, cases)
 

@@ -11,6 +11,7 @@ from torch import nn
 from dnc import __version__
 from dnc.centroids import SubCentroidHead
 from dnc.data import BadFile, DataSplits, Preprocessing, open_data
+from dnc.data.coarse import coarse_of
 from dnc.errors import InvalidData, InvalidSetting
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.models import Centring, Classifier, HeadSettings, centring_layer, classifier
@@ -65,6 +66,7 @@ class FitSettings:
         kind: layout of the images; None recognises it.
         validation_share: images to evaluate on where the data set has none for it.
         seed: of that choice.
+        coarse: coarse classes in the place of those that the images have, as for `open_data`.
     """
 
     network: str = DEFAULT_NETWORK
@@ -77,6 +79,7 @@ class FitSettings:
     kind: str | None = None
     validation_share: float = 0.2
     seed: int = 0
+    coarse: str | None = None
 
     def __post_init__(self) -> None:
         """Raises if two settings exclude each other."""
@@ -177,6 +180,7 @@ def fit(
             "validation_share": settings.validation_share if splits.validation else 0.0,
             "seed": settings.seed,
             "train_per_class": None,
+            "coarse": coarse_of(splits.train, settings.coarse),
             "training_images": len(splits.train),
             "fingerprint": splits.train.fingerprint(),
         },
@@ -207,10 +211,11 @@ def _choice(features: Features, classes: int, settings: FitSettings) -> Choice:
 
 def _split(data: Path, settings: FitSettings) -> DataSplits:
     """The images as they are divided already, or else divided by the settings."""
-    splits = open_data(data, kind=settings.kind, validation_share=0.0)
+    kind, coarse = settings.kind, settings.coarse
+    splits = open_data(data, kind=kind, validation_share=0.0, coarse=coarse)
     if splits.validation is None and splits.test is None:
         share, seed = settings.validation_share, settings.seed
-        splits = open_data(data, kind=settings.kind, validation_share=share, seed=seed)
+        splits = open_data(data, kind=kind, validation_share=share, seed=seed, coarse=coarse)
     if splits.train is None or not len(splits.train):
         raise InvalidData(f"{data} ({splits.kind}) has no images to take the cases from.")
     return splits

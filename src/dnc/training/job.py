@@ -11,6 +11,7 @@ from lightning.pytorch import Callback
 from dnc.data import BadFile, Splits
 from dnc.evaluation import Evaluation, PixelEvaluation
 from dnc.scene_recognition import AnyRecognizer
+from dnc.training.discovering import Discovery
 from dnc.training.loading import RunData
 from dnc.training.module import TrainingModule
 from dnc.training.recipe import Recipe
@@ -18,10 +19,17 @@ from dnc.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Result:
-    """An evaluation and the images that it is of."""
+    """An evaluation and the images that it is of.
+
+    Attributes:
+        images: their name.
+        evaluation: what is right and wrong.
+        discovery: what was found of finer classes, if the images have such.
+    """
 
     images: str
     evaluation: Evaluation | PixelEvaluation
+    discovery: Discovery | None = None
 
     @property
     def success(self) -> float:

@@ -17,6 +17,7 @@ from dnc.evaluation import Evaluation, PixelEvaluation, PixelTally, Tally
 from dnc.models import Classifier, Segmenter
 from dnc.models.last_layer import twin
 from dnc.recognition import Recognizer
+from dnc.rivals import ClassMeanHead, NeighbourHead
 from dnc.scene_recognition import AnyRecognizer
 from dnc.training.checkpoint import describe, portable_weights
 from dnc.training.optimizers import optimizer, parameter_groups
@@ -27,6 +28,9 @@ from dnc.training.state import random_state, set_random_state
 # Parts of a model that are no part of how it sees.
 NOT_AVERAGED = ("head", "auxiliary")
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+# What takes a batch in after each step.
+AbsorbingHead = SubCentroidHead | ClassMeanHead | NeighbourHead
 
 GivenBatch = TypeVar("GivenBatch", Batch, SceneBatch)
 
@@ -156,17 +160,18 @@ class TrainingModule(LightningModule, Generic[GivenBatch]):
         if not self._step_was_taken(batch_index):
             return
         head = self.model.head
-        if isinstance(head, SubCentroidHead):
-            if self.recipe.head.momentum == "auto":
-                head.momentum = self._momentum(head.classes)
+        if isinstance(head, SubCentroidHead) and self.recipe.head.momentum == "auto":
+            head.momentum = self._momentum(head.classes)
+        if not isinstance(head, nn.Linear):
             self.absorb(head)
         self.waiting.clear()
         if self.averaged is not None:
             self.averaged.update_parameters(_embedding(self.model))
 
-    def absorb(self, head: SubCentroidHead) -> None:
-        """Lets the head absorb what waits (Eq. 6, 8)."""
-        head.absorb(*self._waiting_rows(head))
+    def absorb(self, head: AbsorbingHead) -> None:
+        """Lets the head absorb what waits (Eq. 6, 8), unless it is clustered by the epoch."""
+        if self.recipe.head.offline_every is None or not isinstance(head, SubCentroidHead):
+            head.absorb(*self._waiting_rows(head))
 
     def on_validation_epoch_end(self) -> None:
         """Adds up over the processes and logs."""
@@ -214,14 +219,14 @@ class TrainingModule(LightningModule, Generic[GivenBatch]):
     def keep(self, features: Tensor, labels: Tensor, ids: Tensor) -> None:
         """Keeps what the head absorbs after the step: rows or a map, with a label for each row."""
         head = self.model.head
-        if isinstance(head, SubCentroidHead):
+        if not isinstance(head, nn.Linear):
             if self.recipe.training.precision == "16-mixed":
                 # Where float16 overflows, the step is skipped and the scale lowered.
                 labels = labels.masked_fill(~features.isfinite().all(dim=1), head.ignore_index)
                 features = features.nan_to_num()
             self.waiting.append((features.detach(), labels, ids))
 
-    def _waiting_rows(self, head: SubCentroidHead) -> tuple[Tensor, Tensor, Tensor]:
+    def _waiting_rows(self, head: AbsorbingHead) -> tuple[Tensor, Tensor, Tensor]:
         """Features, labels and ids of the step's batches."""
         if not self.waiting:  # the other processes count on this one to take part all the same
             none = torch.zeros(0, dtype=torch.long, device=self.device)
@@ -264,8 +269,9 @@ class ClassifierTraining(TrainingModule[Batch]):
 
     def mean_loss(self, batch: Batch) -> Tensor:
         """Cross-entropy; images with two labels are not absorbed."""
-        features = self.model.features(batch.images)
-        scores = self.model.head(features)
+        features, head = self.model.features(batch.images), self.model.head
+        is_bank = isinstance(head, NeighbourHead)  # in which no image is its own neighbour
+        scores = head(features, batch.ids) if is_bank else head(features)
         losses = _losses(scores, batch, self.recipe.optimizer.label_smoothing)
         self.keep(features, batch.labels.masked_fill(~batch.single_label, -100), batch.ids)
         return losses.mean()

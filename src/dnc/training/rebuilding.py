@@ -1,7 +1,7 @@
 """What a checkpoint says of its model, and the model built again from that."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,6 +17,7 @@ from dnc.models import (
     Classifier,
     DecoderSettings,
     HeadSettings,
+    Kind,
     Segmenter,
     backbone,
     classifier,
@@ -50,7 +51,7 @@ class Description(BaseModel):
 
     format: Literal[1] = 1
     task: Literal["classification", "segmentation"] = "classification"
-    classifier: Literal["dnc", "softmax"]
+    classifier: Kind
     network: Network
     head: HeadSettings
     classes: tuple[str, ...] = Field(min_length=1, max_length=10**6)
@@ -119,7 +120,7 @@ def rebuilt(
 
 def _built(described: Description) -> Classifier | Segmenter:
     network, scene = described.network, described.scene
-    head = HeadSettings(**{**asdict(described.head), "memory_rows": 0})
+    head = replace(described.head, memory_rows=0)
     if scene is None:
         return classifier(
             network.name,
@@ -208,12 +209,17 @@ def _expected(described: Description, empty: EmptyNetwork) -> dict[str, tuple[in
         dim = described.scene.decoder.dim
     if described.network.centring == "whitened":
         expected["centring.matrix"] = (dim, dim)
-    if described.classifier == "softmax":
-        expected["head.weight"] = (classes, dim)
-    else:
-        numbers = described.head.subcentroids
-        k = numbers if isinstance(numbers, int) else max(numbers, default=0)
-        expected["head.centroids"] = (classes, k, dim)
+    match described.classifier:
+        case "softmax":
+            expected["head.weight"] = (classes, dim)
+        case "deepncm":
+            expected["head.means"] = (classes, dim)
+        case "deepnca":
+            expected["head.bank"] = (described.head.rival.bank_rows, dim)
+        case "dnc":
+            numbers = described.head.subcentroids
+            k = numbers if isinstance(numbers, int) else max(numbers, default=0)
+            expected["head.centroids"] = (classes, k, dim)
     return expected
 
 

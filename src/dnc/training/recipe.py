@@ -9,13 +9,23 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 from pydantic import Field, ValidationError, model_validator
 
 from dnc.data import KINDS, SCENE_KINDS
+from dnc.data.coarse import is_file_of_classes
 from dnc.errors import InvalidRecipe
 from dnc.files import whole_file
 from dnc.models import HeadSettings
 from dnc.training.recipe_text import nearest, parsed, read_text, recipe_path, told, written
 from dnc.training.scene_sections import Scene, Segmenter
 from dnc.training.section import Section
-from dnc.training.sections import Augment, Data, Head, Model, Optimizer, Schedule, Training
+from dnc.training.sections import (
+    Augment,
+    Data,
+    Head,
+    Model,
+    Optimizer,
+    Rival,
+    Schedule,
+    Training,
+)
 
 Task = Literal["classification", "segmentation"]
 
@@ -23,8 +33,9 @@ Task = Literal["classification", "segmentation"]
 # so it is an error.
 OF_CLASSIFICATION = (
     *("data.train_per_class", "data.size", "data.resize", "data.store", "data.download"),
+    "data.coarse",
     *("head.memory_batches", "head.memory_dtype", "head.batch_means", "head.start_epoch"),
-    *("head.anchor_choice", "augment"),
+    *("head.anchor_choice", "head.offline_every", "augment", "rival"),
 )
 # From this many batches on an epoch consists of whole ones. A small last batch has poor statistics;
 # in a large set nobody misses it, and it is of other images the next time.
@@ -46,6 +57,7 @@ class Recipe(Section):
     model: Model = Model()
     segmenter: Segmenter = Segmenter()
     head: Head = Head()
+    rival: Rival = Rival()
     scene: Scene = Scene()
     augment: Augment = Augment()
     optimizer: Optimizer = Optimizer()
@@ -63,6 +75,11 @@ class Recipe(Section):
             value = given.model_dump() if isinstance(given, Section) else given
             if value != default:
                 raise ValueError(f"{name} is set, which means nothing for task {self.task}")
+        if self.task == "segmentation" and self.model.classifier not in ("dnc", "softmax"):
+            raise ValueError(
+                f"model.classifier is {self.model.classifier}, which is for task classification; "
+                "use dnc or softmax"
+            )
         if self.task == "segmentation" and self.head.start == "data":
             raise ValueError(
                 "head.start is data, which is for task classification: the decoder of a segmenter "
@@ -112,6 +129,16 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
+    def _offline_clustering_comes_in_the_run(self) -> Self:
+        every, epochs = self.head.offline_every, self.training.epochs
+        if every is not None and every >= epochs:
+            raise ValueError(
+                f"head.offline_every is {every} and training.epochs {epochs}; it must be less, or "
+                "nothing would ever be clustered"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _anchoring_has_something_to_tie(self) -> Self:
         first = self.first_anchored_epoch
         if first is None:
@@ -138,6 +165,7 @@ class Recipe(Section):
             self.training.batch_size,
             rows_per_class=self.scene.pixels_per_class if is_scene else None,
             seed=self.training.seed,
+            rival=self.rival.settings(),
         )
 
     @property
@@ -228,6 +256,9 @@ class Recipe(Section):
             path = tree[section][field]
             if isinstance(path, str):
                 tree[section][field] = str(Path(path).absolute())
+        coarse = self.data.coarse
+        if coarse is not None and is_file_of_classes(coarse):
+            tree["data"]["coarse"] = str(Path(coarse).absolute())
         return self.from_tree(tree)
 
     def to_yaml(self, *, whole: bool = False) -> str:

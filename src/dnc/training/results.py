@@ -28,6 +28,7 @@ from dnc.recognition import Recognizer, class_map
 from dnc.scene_recognition import AnyRecognizer, SceneRecognizer
 from dnc.training.casebase import with_cases, write_case_table
 from dnc.training.checkpoint import BEST, LAST, MODEL, load_classifier, save
+from dnc.training.discovering import discovered
 from dnc.training.features import Features, features_of, most_per_class
 from dnc.training.gallery import gallery_figure
 from dnc.training.history import Row, health_figures
@@ -62,7 +63,8 @@ def evaluation_sets(
     sets = {name: parts[name] for name in names if name in parts}
     for given in recipe.data.evaluate_on:
         path, kind = recipe.data.named_set(given)
-        further = opened(path, kind=kind, validation_share=0.0)
+        coarse = {} if recipe.data.coarse is None else {"coarse": recipe.data.coarse}
+        further = opened(path, kind=kind, validation_share=0.0, **coarse)
         sets[given] = part_to_evaluate(further, given)[1]
         class_map(classes, sets[given].classes)
     return sets
@@ -113,9 +115,12 @@ def split_of_training(
 ) -> DataSplits | SceneSplits:
     """A data set as it was split when the model was trained on it; else all of it as it is.
 
-    One that has test images is split again only if validation images are `wanted`.
+    One that has test images is split again only if validation images are `wanted`. A model that
+    was trained on coarse classes sees them in the place of the finer ones here too.
     """
-    whole: DataSplits | SceneSplits = _opening(recognizer)(path, kind=kind, validation_share=0.0)
+    whole: DataSplits | SceneSplits = _opening(recognizer)(
+        path, kind=kind, validation_share=0.0, **_coarse(recognizer)
+    )
     has_enough = whole.test is not None and wanted != "validation"
     if whole.validation is not None or has_enough:
         return whole
@@ -144,10 +149,22 @@ def _split_again(
         return None
     most = most if type(most) is int and most > 0 else None
     split: DataSplits | SceneSplits = _opening(recognizer)(
-        path, kind=kind, validation_share=share, seed=seed, **{limit: most}
+        path,
+        kind=kind,
+        validation_share=share,
+        seed=seed,
+        **{limit: most},
+        **_coarse(recognizer),
     )
     is_the_same = split.train is not None and was_trained_on(recognizer, split.train)
     return split if is_the_same else None
+
+
+def _coarse(recognizer: AnyRecognizer) -> dict[str, Any]:
+    """How images get the coarse classes that a model was trained on; nothing for most models."""
+    known = recognizer.notes.get("data")
+    coarse = known.get("coarse") if isinstance(known, dict) else None
+    return {} if coarse is None else {"coarse": coarse}
 
 
 def _opening(recognizer: AnyRecognizer) -> Callable[..., Any]:
@@ -179,9 +196,22 @@ def evaluated(
     recipe: Recipe,
     sets: dict[str, Images],
     *,
+    train: Images,
+    seen: Features | None,
     on_bad_file: Callable[[BadFile], None],
 ) -> tuple[Result, ...]:
-    """Evaluates the model of a run and keeps its figures with it."""
+    """Evaluates the model of a run and keeps its figures with it.
+
+    Args:
+        recognizer: the model.
+        folder: of the run.
+        recipe: of the run.
+        sets: what it is evaluated on.
+        train: the training images, for what it has found of finer classes.
+        seen: their features, if there are any yet.
+        on_bad_file: is told of each file that could not be read.
+
+    """
     results: list[Result] = []
     for name, images in sets.items():
         evaluation = evaluate(
@@ -192,7 +222,13 @@ def evaluated(
             on_bad_file=on_bad_file,
         )
         write_evaluation(evaluation, folder / "evaluation" / file_name(name))
-        results.append(Result(name, evaluation))
+        discovery = None
+        if images.fine_labels is not None and train.fine_labels is not None:
+            workers = recipe.data.workers
+            found = discovered(recognizer, train, images, bank_features=seen, workers=workers)
+            found.write(folder / "discovery" / file_name(name))
+            discovery = found.discovery
+        results.append(Result(name, evaluation, discovery))
         recognizer.notes.setdefault("results", {})[name] = evaluation.top1
     save(recognizer, folder / MODEL)
     return tuple(results)
@@ -267,7 +303,13 @@ def write_results(
     last = rows[-1]
     epochs = {row.epoch: row.epoch_seconds for row in rows}  # the last row of each
     age = {} if last.memory_age is None else {"memory_age": last.memory_age}
-    by_images = {result.images: _figures(result.evaluation) for result in results}
+    by_images = {
+        result.images: {
+            **_figures(result.evaluation),
+            **({} if result.discovery is None else result.discovery.figures()),
+        }
+        for result in results
+    }
     tree = {
         "results": by_images,
         "steps": last.step,

@@ -145,6 +145,7 @@ def opened(recipe: Recipe, console: Console) -> DataSplits:
         validation_share=settings.validation_share,
         seed=recipe.training.seed,
         train_per_class=settings.train_per_class,
+        coarse=settings.coarse,
         download=settings.download,
         check=settings.check,
     )

@@ -10,7 +10,7 @@ from dnc.evaluation import PixelTally
 from dnc.models import Segmenter
 from dnc.scene_recognition import SceneRecognizer
 from dnc.training.features import in_evaluation
-from dnc.training.module import TrainingModule
+from dnc.training.module import AbsorbingHead, TrainingModule
 from dnc.training.recipe import Recipe
 
 
@@ -50,9 +50,9 @@ class SegmenterTraining(TrainingModule[SceneBatch]):
         training = self.recipe.training
         return training.batch_size * training.accumulate * max(1, positions)
 
-    def absorb(self, head: SubCentroidHead) -> None:
+    def absorb(self, head: AbsorbingHead) -> None:
         """Positions of squares are nowhere in their images: what is tied to a place waits."""
-        if not head.is_anchored:
+        if not (isinstance(head, SubCentroidHead) and head.is_anchored):
             super().absorb(head)
 
     @torch.no_grad()

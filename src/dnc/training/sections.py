@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dnc.data import KINDS, SCENE_KINDS, Augmentation
-from dnc.models import Centring, HeadSettings
+from dnc.models import Centring, HeadSettings, Kind, RivalSettings
 from dnc.training.section import BelowOne, Count, NotNegative, Positive, Section, Share
 
 AnchorChoice = Literal["nearest", "together"]
@@ -21,6 +21,12 @@ class Data(Section):
         description="of the training images, where no set to validate on is given; 0: none",
     )
     train_per_class: Count | None = Field(None, description="use only so many images of a class")
+    coarse: str | None = Field(
+        None,
+        description="train on coarse classes, and see at the end how much of the finer ones was "
+        "found: a CSV file with the columns fine and coarse; folders (COARSE/FINE/image); "
+        "published (cifar100)",
+    )
     train_images: Count | None = Field(None, description="of scenes: use only so many of them")
     download: bool = Field(False, description="fetch a published data set that is not there yet")
     check: bool = Field(
@@ -58,8 +64,10 @@ class Model(Section):
     """The network and its classifier."""
 
     network: str = Field("efficientnet-lite0", description="`dnc models` lists the names")
-    classifier: Literal["dnc", "softmax"] = Field(
-        "dnc", description="sub-centroids, or the linear layer they replace"
+    classifier: Kind = Field(
+        "dnc",
+        description="sub-centroids, or the linear layer they replace; for comparison also a mean "
+        "of each class (deepncm) and the nearest of all training images (deepnca)",
     )
     pretrained: bool | str = Field(
         False, description="true: weights known by the network's name; or a file of weights"
@@ -124,6 +132,12 @@ class Head(Section):
         "decisions are by the nearest in any case",
     )
     assign: Literal["sinkhorn", "kmeans"] = Field("sinkhorn", description="the clustering rule")
+    offline_every: Count | None = Field(
+        None,
+        description="epochs between two clusterings of all training images at once; between them "
+        "sub-centroids stand still (with assign: kmeans the k-means of the paper's comparison); "
+        "left out: they move after every step",
+    )
     only_correct: bool = Field(True, description="absorb only rows that are classified correctly")
     settle: bool = Field(
         False,
@@ -145,11 +159,16 @@ class Head(Section):
     )
 
     def settings(
-        self, batch_size: int, *, rows_per_class: int | None = None, seed: int = 0
+        self,
+        batch_size: int,
+        *,
+        rows_per_class: int | None = None,
+        seed: int = 0,
+        rival: RivalSettings,
     ) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        del values["start_epoch"], values["settle"]
+        del values["start_epoch"], values["settle"], values["offline_every"]
         del values["anchored_share"], values["anchor_choice"]
         if self.start == "data":
             values["start"] = "positive"
@@ -159,7 +178,32 @@ class Head(Section):
             memory_rows=values.pop("memory_batches") * batch_size,
             rows_per_class=rows_per_class,
             seed=seed,
+            rival=rival,
             **values,
+        )
+
+
+class Rival(Section):
+    """The classifiers that sub-centroids are compared with (model.classifier)."""
+
+    mean_decay: Share | None = Field(
+        0.9,
+        description="of deepncm: share of a class mean that stays in an update; null: the mean of "
+        "all that ever came",
+    )
+    bank_temperature: Positive = Field(0.05, description="of deepnca: cosines are divided by it")
+    bank_momentum: BelowOne = Field(
+        0.5, description="of deepnca: share of an image's row that stays when it comes again"
+    )
+    neighbours: Count = Field(30, description="of deepnca: training images that decide")
+
+    def settings(self) -> RivalSettings:
+        """The same for `dnc.models`; how many training images there are is known later."""
+        return RivalSettings(
+            mean_decay=self.mean_decay,
+            bank_temperature=self.bank_temperature,
+            bank_momentum=self.bank_momentum,
+            neighbours=self.neighbours,
         )
 
 

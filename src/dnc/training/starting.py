@@ -1,4 +1,4 @@
-"""Sub-centroids that begin as clusters of features, found to convergence."""
+"""Sub-centroids that are put on clusters of features of training images, found to convergence."""
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -21,11 +21,12 @@ from dnc.training.recipe import Recipe
 IMAGES_PER_SUBCENTROID = 50
 
 
-class StartFromData(Callback):
-    """Lets the sub-centroids of a run begin where the network sees the classes.
+class ClustersOfData(Callback):
+    """Puts the sub-centroids of a run where the network sees the classes, at certain epochs.
 
-    Every process looks at the same images. Should they not quite agree on what they see, since
-    batch norms count each process's own batches, the first step makes them one.
+    To begin with (`head.start: data`), or again and again (`head.offline_every`). Every process
+    looks at the same images. Should they not quite agree on what they see, since batch norms count
+    each process's own batches, the first step makes them one.
     """
 
     def __init__(self, recipe: Recipe, splits: DataSplits) -> None:
@@ -33,8 +34,12 @@ class StartFromData(Callback):
         self.splits = splits
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begins, in the epoch that the recipe names."""
-        if trainer.current_epoch == self.recipe.head.start_epoch:
+        """Clusters, if this is an epoch that the recipe names."""
+        head, epoch = self.recipe.head, trainer.current_epoch
+        begins = head.start == "data" and epoch == head.start_epoch
+        every = head.offline_every
+        is_due = every is not None and epoch > 0 and epoch % every == 0
+        if begins or is_due:
             assert self.splits.train is not None
             recognizer: Recognizer = pl_module.recognizer  # type: ignore[assignment]
             start_from_images_(
@@ -42,25 +47,38 @@ class StartFromData(Callback):
                 self.splits.train,
                 recognizer.preprocessing,
                 workers=self.recipe.data.workers,
+                most=None if is_due else IMAGES_PER_SUBCENTROID,
             )
             pl_module.copy_centring_to_average()  # type: ignore[operator]
 
 
 def start_from_images_(
-    model: Classifier, images: Images, preprocessing: Preprocessing, *, workers: int | None
+    model: Classifier,
+    images: Images,
+    preprocessing: Preprocessing,
+    *,
+    workers: int | None,
+    most: int | None = IMAGES_PER_SUBCENTROID,
 ) -> None:
     """Puts the sub-centroids on clusters of what the network sees in training images now.
 
     The layer that centres the features takes over their statistics; under a linear layer that is
-    all. Classes with very many images are represented by some of them.
+    all.
+
+    Args:
+        model: the network and its sub-centroids.
+        images: training images.
+        preprocessing: of the images.
+        workers: processes that read images.
+        most: images for each sub-centroid, by which larger classes are represented; None takes all.
+
     """
     head = model.head
     k = head.centroids.shape[1] if isinstance(head, SubCentroidHead) else 1
-    most = IMAGES_PER_SUBCENTROID * k
     was_training = model.training
     centring, model.centring = model.centring, nn.Identity()
     try:
-        chosen = at_most_per_class(images, most, seed=0)
+        chosen = images if most is None else at_most_per_class(images, most * k, seed=0)
         features = features_of(model, chosen, preprocessing, cache=None, workers=workers)
     finally:
         model.centring = centring

@@ -1,0 +1,82 @@
+import csv
+import json
+
+import pytest
+import torch
+from sklearn.neighbors import KNeighborsClassifier
+
+import dnc
+from dnc.centroids import normalised
+from dnc.errors import InvalidData
+from dnc.training.discovering import discovered, fine_labels
+from dnc.training.features import features_of
+from dnc.training.results import split_of_training
+from dnc.training.run import opened, train
+from tests.training.test_run import QUIET, small_recipe
+
+ODD = "fine,coarse\n" + "".join(f"{n},{'odd' if n % 2 else 'even'}\n" for n in range(10))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Digits that were learnt as odd and even, and their recipe."""
+    root = tmp_path_factory.mktemp("runs")
+    (root / "odd.csv").write_text(ODD)
+    recipe = small_recipe(f"data.coarse={root / 'odd.csv'}", "optimizer.ema=null")
+    return root / "run", train(recipe, root / "run", console=QUIET), recipe
+
+
+def test_a_run_on_coarse_classes_tells_what_it_has_found_of_the_finer_ones(run):
+    folder, report, _ = run
+    assert dnc.load(folder).classes == ("even", "odd")
+    result = report.results[0]
+    figures = json.loads((folder / "results.json").read_text())["results"]["test"]
+    assert result.discovery is not None
+    assert result.discovery.classes == 10
+    assert figures["induction"] == result.discovery.induction
+    assert figures["purity"] == result.discovery.match.purity
+    for name in ("evaluation.json", "finer-classes.csv", "finer-classes.png"):
+        assert (folder / "discovery" / "test" / name).is_file(), name
+    with (folder / "discovery" / "test" / "finer-classes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["images"]) for row in rows) == result.evaluation.images
+
+
+def test_induction_accuracy_of_a_run_is_that_of_its_nearest_training_image(run):
+    folder, report, recipe = run
+    recognizer, splits = dnc.load(folder), opened(recipe, QUIET)
+    bank, queries = (
+        features_of(recognizer.model, images, recognizer.preprocessing, cache=None)
+        for images in (splits.train, splits.test)
+    )
+    nearest = KNeighborsClassifier(1, metric="cosine").fit(
+        bank.rows.numpy(), fine_labels(splits.train, bank).numpy()
+    )
+    expected = nearest.score(queries.rows.numpy(), fine_labels(splits.test, queries).numpy())
+    assert report.results[0].discovery.induction == pytest.approx(expected, abs=2 / 450)
+
+
+def test_a_case_holds_the_images_of_its_class_that_are_nearest_to_it(run):
+    folder, _, recipe = run
+    recognizer, splits = dnc.load(folder), opened(recipe, QUIET)
+    found = discovered(recognizer, splits.train, splits.test)
+    head = recognizer.model.head
+    for i in range(0, 450, 50):
+        label = found.features.labels[i]
+        cosines = head.centroids[label] @ normalised(found.features.rows[i : i + 1])[0]
+        cosines[~head.occupied[label]] = -torch.inf
+        assert int(cosines.argmax()) == int(found.subcentroid[i])
+
+
+def test_elsewhere_images_get_the_coarse_classes_that_the_model_knows(run):
+    recognizer = dnc.load(run[0])
+    splits = split_of_training(recognizer, "digits", kind="digits")
+    assert splits.classes == ("even", "odd")
+    assert splits.test.fine_labels is not None
+
+
+def test_images_without_finer_classes_are_refused(run):
+    folder, _, _ = run
+    splits = opened(small_recipe(), QUIET)
+    with pytest.raises(InvalidData, match="has no finer classes"):
+        discovered(dnc.load(folder), splits.train, splits.test)
