@@ -32,6 +32,7 @@ benchmark: .venv/installed-dev
 	$(BIN)/python -m benchmarks.loader
 	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.segmentation
+	$(BIN)/python -m benchmarks.cost
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -83,10 +83,10 @@ def arguments(description: str) -> argparse.Namespace:
 
 
 def report(
-    title: str, rows: list[tuple[str, str, str]], path: Path | None, **figures: float
+    title: str, rows: Sequence[tuple[str, ...]], path: Path | None, **figures: float
 ) -> None:
     """Prints a small table and, if a path is given, writes the figures as JSON."""
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     print(title)
     for row in rows:
         print(

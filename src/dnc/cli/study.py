@@ -1,7 +1,7 @@
 """`dnc study`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -41,6 +41,10 @@ def study(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show which runs are done and which are missing.")
     ] = False,
+    scale: Annotated[
+        Literal["laptop", "paper"],
+        typer.Option(help="The study as it is, or with the paper's own networks and data sets."),
+    ] = "laptop",
     show: Annotated[bool, typer.Option("--show", help="Print the study's file.")] = False,
 ) -> None:
     """Compare settings over seeds: trains what is missing, then writes table, CSV and plot.
@@ -57,13 +61,15 @@ def study(
     - `dnc study digits-subcentroids --show > mine.yaml`
 
     - `dnc study mine.yaml photos/ --dry-run`
+
+    - `dnc study table-1 cifar10/ --scale paper`
     """
     from dnc.errors import InvalidStudy
     from dnc.study import Study, places, study_path, write_study
 
     console = Console()
     if file == "list":
-        console.print(_listing())
+        console.print(_listing(), _paper_listing())
         return
     if show:
         typer.echo(study_path(file).read_text(encoding="utf-8"), nl=False)
@@ -71,7 +77,7 @@ def study(
     for part in (output, *output.parents):
         if part.exists() and not part.is_dir():
             raise InvalidStudy(f"{part} is a file; give a folder with --output.")
-    chosen = Study.read(file)
+    chosen = Study.read(file).at_scale(scale)
     if seeds is not None:
         chosen = chosen.model_copy(update={"seeds": tuple(range(seeds))})
     runs = chosen.planned(data)
@@ -152,4 +158,13 @@ def _listing() -> Table:
     for name in shipped_studies():
         shipped = Study.read(name)
         table.add_row(name, shipped.about, str(len(shipped.all_rows())), str(len(shipped.seeds)))
+    return table
+
+
+def _paper_listing() -> Table:
+    from dnc.study import paper_map
+
+    table = Table("paper", "what", "made by", title="The paper's tables and figures")
+    for made in paper_map():
+        table.add_row(made.item, made.what, made.command)
     return table

@@ -1,6 +1,7 @@
 """Studies: the same training with different settings and seeds, and what comes of it."""
 
 from dnc.study.definition import Run, Study, shipped_studies, study_path
+from dnc.study.paper import MadeBy, PaperResult, paper_map, paper_results
 from dnc.study.reporting import write_study
 from dnc.study.running import Failure, Progress, default_parallel, run_missing
 from dnc.study.store import Place, Source, places
@@ -16,6 +17,8 @@ from dnc.study.summary import (
 __all__ = [
     "Estimate",
     "Failure",
+    "MadeBy",
+    "PaperResult",
     "Place",
     "Progress",
     "RowSummary",
@@ -25,6 +28,8 @@ __all__ = [
     "compared_images",
     "default_parallel",
     "markdown",
+    "paper_map",
+    "paper_results",
     "places",
     "run_missing",
     "shipped_studies",

@@ -11,11 +11,14 @@ from pydantic import Field, ValidationError, field_validator
 
 from dnc.errors import InvalidModel, InvalidRecipe, InvalidStudy
 from dnc.models.networks import require_known
+from dnc.study.paper import Published
 from dnc.training.recipe import Recipe
 from dnc.training.recipe_text import nearest, parsed, read_text, told
 from dnc.training.section import Section
 
 SHIPPED = Path(__file__).parents[1] / "studies"
+
+Scale = Literal["laptop", "paper"]
 
 # Of classifiers, and of segmenters.
 Metric = (
@@ -24,8 +27,43 @@ Metric = (
     | Literal["miou", "mean_accuracy", "pixel_accuracy"]
 )
 
-# The settings of one row: full names of a recipe's fields, with their values.
+# The settings of one row: full names of a recipe's fields, with their values; and `recipe`, for a
+# row that has one of its own.
 Settings = dict[str, Any]
+
+
+def no_change(value: Any) -> Any:
+    """A row with nothing behind its name is the recipe as it is."""
+    if isinstance(value, dict):
+        return {name: {} if own is None else own for name, own in value.items()}
+    return value
+
+
+def counted_seeds(value: Any) -> Any:
+    """A number stands for so many seeds."""
+    if type(value) is int and 0 < value <= 10_000:
+        return tuple(range(value))
+    if not isinstance(value, list | tuple):
+        raise ValueError("give how many, 1 or more, or a list such as [0, 1, 2]")
+    if not value or not all(type(seed) is int and 0 <= seed < 2**32 for seed in value):
+        raise ValueError("seeds are whole numbers from 0 on, at least one of them")
+    if len(set(value)) < len(value):
+        raise ValueError("a seed is there twice")
+    return value
+
+
+class PaperScale(Section):
+    """What is other where a study is made at the paper's own scale."""
+
+    recipe: str | None = Field(None, description="in place of the study's own")
+    settings: Settings = Field({}, description="in place of the study's own")
+    rows: dict[str, Settings] = Field({}, description="in place of the study's own")
+    grid: dict[str, list[Any]] = Field({}, description="in place of the study's own")
+    seeds: tuple[int, ...] = Field((0, 1, 2), description="of all rows")
+    images: str | None = Field(None, description="in place of the study's own")
+
+    _nothing = field_validator("rows", mode="before")(no_change)
+    _count = field_validator("seeds", mode="before")(counted_seeds)
 
 
 class Study(Section):
@@ -47,6 +85,10 @@ class Study(Section):
         None, description="test, validation, ...; left out: the first that the runs have"
     )
     reference: str | None = Field(None, description="the row that the others are compared with")
+    published: Published | None = Field(None, description="numbers of the paper beside the rows")
+    paper_scale: PaperScale | None = Field(
+        None, description="the recipes and settings of --scale paper"
+    )
 
     @field_validator("name")
     @classmethod
@@ -65,27 +107,8 @@ class Study(Section):
                 raise ValueError(f"{name} has no values; give some, or leave it out")
         return value
 
-    @field_validator("rows", mode="before")
-    @classmethod
-    def _nothing_is_no_change(cls, value: Any) -> Any:
-        """A row with nothing behind its name is the recipe as it is."""
-        if isinstance(value, dict):
-            return {name: {} if own is None else own for name, own in value.items()}
-        return value
-
-    @field_validator("seeds", mode="before")
-    @classmethod
-    def _count_of_seeds(cls, value: Any) -> Any:
-        """A number stands for so many seeds."""
-        if type(value) is int and 0 < value <= 10_000:
-            return tuple(range(value))
-        if not isinstance(value, list | tuple):
-            raise ValueError("give how many, 1 or more, or a list such as [0, 1, 2]")
-        if not value or not all(type(seed) is int and 0 <= seed < 2**32 for seed in value):
-            raise ValueError("seeds are whole numbers from 0 on, at least one of them")
-        if len(set(value)) < len(value):
-            raise ValueError("a seed is there twice")
-        return value
+    _nothing = field_validator("rows", mode="before")(no_change)
+    _count = field_validator("seeds", mode="before")(counted_seeds)
 
     @classmethod
     def read(cls, name_or_path: str | Path) -> "Study":
@@ -112,7 +135,35 @@ class Study(Section):
         if beside.suffix in (".yaml", ".yml"):
             study = study.model_copy(update={"recipe": str(beside)})
         study.planned()  # names of fields and values are checked before anything runs
+        if study.published is not None:
+            strange = [row for row in study.published.rows if row not in study.row_names()]
+            if strange:
+                raise InvalidStudy(f"{path}: published has {strange[0]!r}, which is no row.")
+            for row in study.published.rows:
+                study.published.result(row)
         return study
+
+    def at_scale(self, scale: Scale) -> "Study":
+        """The study with the recipes and settings of a scale; as it is, it is for a laptop."""
+        if scale == "laptop":
+            return self
+        if self.paper_scale is None:
+            raise InvalidStudy(
+                f"Study {self.name} has no paper_scale; it is made at the scale of a laptop alone."
+            )
+        own = self.paper_scale
+        changed = {name: getattr(own, name) for name in ("settings", "rows", "grid", "seeds")}
+        changed |= {"recipe": own.recipe or self.recipe, "images": own.images}
+        whole = self.model_copy(update={**changed, "name": f"{self.name}-paper-scale"})
+        if whole.reference not in whole.all_rows():
+            whole = whole.model_copy(update={"reference": None})
+        whole.planned()
+        return whole
+
+    def row_names(self) -> set[str]:
+        """The rows of all scales."""
+        names = set(self.all_rows())
+        return names if self.paper_scale is None else names | set(self.at_scale("paper").all_rows())
 
     def all_rows(self) -> dict[str, Settings]:
         """The settings of each row, by its name."""
@@ -162,11 +213,13 @@ class Study(Section):
         except InvalidRecipe as error:
             raise InvalidStudy(f"Study {self.name}: {error}") from error
         rows = {}
-        for name, settings in self.all_rows().items():
+        for name, whole in self.all_rows().items():
+            settings = dict(whole)
             if "training.seed" in settings:
                 raise InvalidStudy(f"Row {name!r} sets training.seed; that is what seeds are for.")
             try:
-                recipe = base.with_values(settings)
+                named = settings.pop("recipe", None)
+                recipe = (base if named is None else Recipe.read(named)).with_values(settings)
                 if recipe.model.start_from is None:
                     require_known(recipe.model.network)
             except (InvalidRecipe, InvalidModel) as error:

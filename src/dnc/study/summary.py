@@ -9,6 +9,7 @@ from typing import Any
 
 from dnc.files import whole_file
 from dnc.study.definition import Study
+from dnc.study.paper import PaperResult
 from dnc.study.store import Place
 
 PERCENT = (
@@ -128,6 +129,8 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
     columns = [f"{study.metric}{unit}", "spread", "seeds"]
     if study.reference is not None:
         columns.append(f"minus {study.reference}")
+    if study.published is not None:
+        columns.append(f"*paper, {study.published.dataset}*")
     columns.append("ms per step")
     health = [name for name in HEALTH if any(row.health.get(name) for row in rows)]
     columns += [HEALTH[name][0] for name in health]
@@ -147,6 +150,8 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
         ]
         if study.reference is not None:
             cells.append(_with_error(row.difference, percent=percent, sign=True))
+        if study.published is not None:
+            cells.append(_as_printed(study.published.result(row.name)))
         cells.append(f"{1000 * row.seconds_per_step.mean:.0f}" if row.seconds_per_step else "")
         cells += [_figure(name, row.health.get(name)) for name in health]
         lines.append(f"| {_in_a_cell(row.name)} | " + " | ".join(cells) + " |")
@@ -156,6 +161,15 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
     )
     told += "; differences are taken seed by seed." if study.reference is not None else "."
     lines += ["", told]
+    if study.published is not None:
+        beside = (study.published.result(row.name) for row in rows)
+        tables = dict.fromkeys(result.table for result in beside if result is not None)
+        lines += [
+            "",
+            f"*In italics: what the paper prints (table {', '.join(tables)}: "
+            f"{study.published.metric} on {study.published.dataset}), with its standard deviation "
+            "where it has one. Those runs were the authors', at their scale.*",
+        ]
     finished = any(row.seconds_per_step for row in rows)
     if finished and not any(row.metric for row in rows):
         lines += ["", f"No finished run has {study.metric} on the {images} images."]
@@ -193,6 +207,11 @@ def write_csv(places: Sequence[Place], path: Path) -> None:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(table)
+
+
+def _as_printed(result: PaperResult | None) -> str:
+    """A number of the paper, told apart from those that were measured."""
+    return "" if result is None else f"*{result.printed}*"
 
 
 def _difference(values: dict[int, float], reference: dict[int, float]) -> Estimate | None:

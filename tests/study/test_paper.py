@@ -1,0 +1,96 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from dnc.errors import InvalidStudy
+from dnc.study import Place, Study, markdown, paper_map, paper_results, shipped_studies, summarised
+from tests.cli.commands import run
+
+STUDIES = {name: Study.read(name) for name in shipped_studies()}
+OF_THE_PAPER = [name for name in STUDIES if name.startswith("table-")]
+
+
+def test_every_table_of_the_paper_has_a_command_that_makes_it():
+    listed = {made.item.removeprefix("Table ") for made in paper_map() if "Table" in made.item}
+    assert {result.table for result in paper_results()} <= listed
+
+
+def test_the_page_of_the_paper_says_what_the_list_says():
+    page = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
+    for made in paper_map():
+        assert f"| {made.item} | {made.what} | `{made.command}` |" in page
+
+
+def test_every_study_of_the_paper_is_listed_and_every_one_that_is_listed_is_there():
+    commands = [made.command for made in paper_map()]
+    listed = {match[1] for text in commands if (match := re.match(r"dnc study (\S+)", text))}
+    assert listed == set(OF_THE_PAPER)
+
+
+@pytest.mark.parametrize("name", OF_THE_PAPER)
+def test_a_study_of_the_paper_is_of_its_table_at_both_scales(name):
+    study = STUDIES[name]
+    assert name.split("-")[1] == study.published.table.lower()
+    paper = study.at_scale("paper")
+    assert study.planned()
+    assert paper.planned()
+    assert paper.name != study.name
+    # A row that the paper has a number for has it beside its own.
+    shown = [row for row in paper.all_rows() if study.published.result(row) is not None]
+    assert shown
+    item = f"Table {study.published.table}"
+    assert any(made.item == item and made.command == f"dnc study {name}" for made in paper_map())
+
+
+def test_every_row_of_the_tables_of_comparison_is_in_a_study():
+    # Ablations aside, each number of a softmax or DNC model stands beside a row.
+    beside = {
+        (result.table, result.dataset, result.method, result.architecture, result.backbone)
+        for name in OF_THE_PAPER
+        for row in STUDIES[name].published.rows
+        if (result := STUDIES[name].published.result(row)) is not None
+    }
+    missing = {
+        (result.table, result.dataset, result.method, result.architecture, result.backbone)
+        for result in paper_results()
+        if result.table in ("1", "2", "3", "A2", "A3", "A5", "A6", "A7")
+    } - beside
+    assert not missing
+
+
+def test_numbers_of_the_paper_are_told_apart_in_the_table(tmp_path):
+    study = STUDIES["table-1"]
+    rows = summarised(study, [Place(one, tmp_path / "none") for one in study.planned("digits")])
+    text = markdown(study, rows, "test")
+    assert "*paper, CIFAR-10*" in text
+    assert "*95.78 ± 0.12*" in text
+    assert "Those runs were the authors', at their scale" in text
+
+
+def test_a_study_without_the_scale_of_the_paper_says_so():
+    with pytest.raises(InvalidStudy, match="has no paper_scale"):
+        STUDIES["digits-subcentroids"].at_scale("paper")
+
+
+@pytest.mark.parametrize(
+    ("published", "told"),
+    [
+        ("{table: '1', dataset: CIFAR-10, rows: {a: {method: dnc}}}", "2 numbers of the paper fit"),
+        ("{table: '9', dataset: CIFAR-10, rows: {a: {method: dnc}}}", "0 numbers of the paper fit"),
+        ("{table: '1', dataset: CIFAR-10, rows: {b: {method: dnc}}}", "'b', which is no row"),
+    ],
+)
+def test_numbers_that_the_paper_has_not_are_refused(tmp_path, published, told):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"name: mine\nrecipe: digits\nrows: {{a: {{}}}}\npublished: {published}\n")
+    with pytest.raises(InvalidStudy, match=told):
+        Study.read(file)
+
+
+def test_the_list_shows_what_makes_each_table():
+    result = run("study", "list")
+    assert result.exit_code == 0
+    for made in paper_map():
+        assert made.item.split()[0] in result.output
+    assert "table-a9-cifar10" in result.output
