@@ -135,6 +135,24 @@ def test_a_run_killed_in_its_second_epoch_and_resumed_ends_in_the_same_bits(
     assert without_times(states[0]) == without_times(states[1])
 
 
+def test_pixels_are_contrasted_in_training_alone_and_resumed_in_the_same_bits(drawn, tmp_path):
+    settings = ["model.classifier=softmax", "segmenter.embedding=null", "training.epochs=2"]
+    contrasted = [*settings, "segmenter.contrast=0.5", "segmenter.contrast_pixels=6"]
+    train(small_recipe(drawn, *settings), tmp_path / "plain", console=QUIET)
+    train(small_recipe(drawn, *contrasted), tmp_path / "whole", console=QUIET)
+    killed = tmp_path / "killed"
+    options = [*SMALL, *contrasted, f"data.path={drawn}"]
+    killed_run(killed, options, epoch=1, recipe="scenes", step=1)
+    train(small_recipe(drawn, *contrasted), killed, console=QUIET, resume=True)
+    plain, whole, resumed = (
+        read_tensors(tmp_path / name / "model" / "model.safetensors")
+        for name in ("plain", "whole", "killed")
+    )
+    assert plain.keys() == whole.keys()  # what pixels are contrasted by is no part of the model
+    assert not torch.equal(plain["head.weight"], whole["head.weight"])
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
 def test_two_processes_train_the_segmenter_of_one(tmp_path):
     # Layer norm and group norm alone, so that a batch may be divided; no dropout; pixels are drawn.
     divisible = [

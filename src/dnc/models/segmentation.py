@@ -14,6 +14,7 @@ from dnc.models.decoders import DecoderSettings, auxiliary_decoder, decoder
 from dnc.models.feature_maps import feature_maps, map_info
 from dnc.models.headed import Headed
 from dnc.models.heads import AnyHead
+from dnc.rivals import PixelProjection
 
 IGNORED = -100  # the label that cross-entropy and the head leave out
 
@@ -26,11 +27,13 @@ class Scores:
         features: of each position, as the head takes them.
         scores: of each class at each pixel.
         auxiliary: the same from the last map but one, if the segmenter has that.
+        contrasted: a vector of each position to be contrasted with others, if it has that.
     """
 
     features: Float[Tensor, "n d h w"]
     scores: Float[Tensor, "n c H W"]
     auxiliary: Float[Tensor, "n c H W"] | None
+    contrasted: Float[Tensor, "n h w e"] | None
 
 
 class Segmenter(Headed):
@@ -47,6 +50,7 @@ class Segmenter(Headed):
         centring: what is taken out of the features, as for `centring_layer`.
         auxiliary: whether the last map but one has a classifier of its own in training (deep
             supervision). It is linear for either kind, and nothing is decided by it.
+        contrast: whether features are projected to be contrasted in training (ContrastiveSeg).
 
     Attributes:
         stride: pixels between two positions of the feature map.
@@ -59,6 +63,7 @@ class Segmenter(Headed):
     decoder: nn.Module
     centring: nn.Module
     auxiliary: nn.Module | None
+    contrast: PixelProjection | None
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class Segmenter(Headed):
         projection: nn.Linear | None = None,
         centring: Centring = "none",
         auxiliary: bool = False,
+        contrast: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(head, SubCentroidHead | nn.Linear):
@@ -97,6 +103,7 @@ class Segmenter(Headed):
             between, channels_between = auxiliary_decoder(self.maps, norm=settings.norm)
             layer = nn.Conv2d(channels_between, self.classes, 1)
             self.auxiliary = nn.Sequential(between, layer)
+        self.contrast = PixelProjection(self.dim) if contrast else None
 
     def features(self, images: Float[Tensor, "n 3 H W"]) -> Float[Tensor, "n d h w"]:
         """Features of each position, as the head takes them."""
@@ -114,7 +121,8 @@ class Segmenter(Headed):
         if self.auxiliary is not None:
             between = maps[-2] if len(maps) > 1 else maps[-1]
             auxiliary = self._enlarged(self.auxiliary(between), images)
-        return Scores(features, self.pixel_scores(features, images), auxiliary)
+        contrasted = None if self.contrast is None else self.contrast(features)
+        return Scores(features, self.pixel_scores(features, images), auxiliary, contrasted)
 
     @torch.no_grad()
     def decide(

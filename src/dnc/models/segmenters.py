@@ -27,6 +27,7 @@ def segmenter(
     projection: int | None = None,
     centring: Centring = "none",
     auxiliary: bool = False,
+    contrast: bool = False,
     pretrained: bool | str | Path = False,
     drop_path: float = 0.0,
     image_size: int | None = None,
@@ -44,6 +45,7 @@ def segmenter(
         projection: of a classifier that the network comes from, or None.
         centring: what is taken out of the features, as for `centring_layer`.
         auxiliary: deep supervision, as for `Segmenter`.
+        contrast: of pixels, as for `Segmenter`.
         pretrained: as for `backbone`.
         drop_path: as for `backbone`.
         image_size: side of the images in training; others are taken as well.
@@ -69,6 +71,7 @@ def segmenter(
         projection=layer,
         centring=centring,
         auxiliary=auxiliary,
+        contrast=contrast,
         generator=generator,
     ), info
 
@@ -93,10 +96,17 @@ def on_backbone(
     projection: nn.Linear | None,
     centring: Centring,
     auxiliary: bool,
+    contrast: bool,
     generator: torch.Generator | None,
 ) -> Segmenter:
     """A segmenter on a network that is there already."""
     new = new_head(kind, decoder.dim, classes, settings=head, generator=generator)
     return Segmenter(
-        network, new, decoder, projection=projection, centring=centring, auxiliary=auxiliary
+        network,
+        new,
+        decoder,
+        projection=projection,
+        centring=centring,
+        auxiliary=auxiliary,
+        contrast=contrast,
     )

@@ -2,5 +2,12 @@
 
 from dnc.rivals.class_means import ClassMeanHead
 from dnc.rivals.neighbours import NeighbourHead
+from dnc.rivals.pixel_contrast import PixelProjection, drawn_pixels, pixel_contrast
 
-__all__ = ["ClassMeanHead", "NeighbourHead"]
+__all__ = [
+    "ClassMeanHead",
+    "NeighbourHead",
+    "PixelProjection",
+    "drawn_pixels",
+    "pixel_contrast",
+]

@@ -35,8 +35,8 @@ from dnc.training.state import (
 )
 
 FORMAT = 1
-# The memory, and the classifier of deep supervision.
-TRAINING_ONLY = ("head.memory.", "auxiliary.")
+# The memory, the classifier of deep supervision, and what pixels are contrasted by.
+TRAINING_ONLY = ("head.memory.", "auxiliary.", "contrast.")
 DESCRIPTION, WEIGHTS, TRAINING = "model.json", "model.safetensors", "training"
 Prepared = TypeVar("Prepared", Preprocessing, ScenePreprocessing)
 BEST, LAST, MODEL = Path("checkpoints/best"), Path("checkpoints/last"), Path("model")

@@ -26,7 +26,7 @@ from dnc.training.schedule import learning_rate_factor
 from dnc.training.state import random_state, set_random_state
 
 # Parts of a model that are no part of how it sees.
-NOT_AVERAGED = ("head", "auxiliary")
+NOT_AVERAGED = ("head", "auxiliary", "contrast")
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 # What takes a batch in after each step.

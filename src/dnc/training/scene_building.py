@@ -50,6 +50,7 @@ def _fresh(recipe: Recipe, splits: SceneSplits) -> SceneRecognizer:
         projection=settings.projection,
         centring=settings.centring,
         auxiliary=recipe.segmenter.auxiliary > 0,
+        contrast=recipe.segmenter.contrast > 0,
         pretrained=settings.pretrained,
         drop_path=settings.drop_path,
         image_size=recipe.scene.crop,
@@ -161,6 +162,7 @@ def _around(
         projection=projection if isinstance(projection, nn.Linear) else None,
         centring=centring,
         auxiliary=recipe.segmenter.auxiliary > 0,
+        contrast=recipe.segmenter.contrast > 0,
         generator=seeded(recipe),
     )
 

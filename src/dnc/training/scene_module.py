@@ -8,6 +8,8 @@ from dnc.centroids import SubCentroidHead
 from dnc.data import SceneBatch, WholeScene
 from dnc.evaluation import PixelTally
 from dnc.models import Segmenter
+from dnc.models.segmentation import Scores
+from dnc.rivals import drawn_pixels, pixel_contrast
 from dnc.scene_recognition import SceneRecognizer
 from dnc.training.features import in_evaluation
 from dnc.training.module import AbsorbingHead, TrainingModule
@@ -40,8 +42,22 @@ class SegmenterTraining(TrainingModule[SceneBatch]):
             beside = cross_entropy(found.auxiliary, batch.labels, label_smoothing=smoothing)
             loss = loss + self.recipe.segmenter.auxiliary * beside
         labels = self.segmenter.labels_of_positions(batch.labels)
+        if found.contrasted is not None:
+            loss = loss + self.recipe.segmenter.contrast * self._contrast(found, labels)
         self.keep(found.features, labels, batch.ids)
         return loss
+
+    def _contrast(self, found: Scores, labels: Tensor) -> Tensor:
+        """What is left of the contrast between some positions of each class."""
+        assert found.contrasted is not None
+        with torch.no_grad():
+            rows = self.model.head(found.features.movedim(1, -1).flatten(0, 2))
+        own, counted = labels.flatten(), (labels.flatten() >= 0).nonzero()[:, 0]
+        is_hard = rows.argmax(dim=1)[counted] != own[counted]
+        settings = self.recipe.segmenter
+        chosen = counted[drawn_pixels(own[counted], is_hard, settings.contrast_pixels)]
+        x = found.contrasted.flatten(0, 2)[chosen]
+        return pixel_contrast(x, own[chosen], settings.contrast_temperature)
 
     @property
     def rows_of_step(self) -> int:

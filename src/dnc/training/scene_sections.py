@@ -38,6 +38,13 @@ class Segmenter(Section):
         description="weight of the loss of a linear classifier on the last map but one (deep "
         "supervision); 0: none",
     )
+    contrast: NotNegative = Field(
+        0.0,
+        description="weight of a loss that draws pixels of a class together and away from those of "
+        "others (ContrastiveSeg, a rival: with model.classifier softmax and 0.1); 0: none",
+    )
+    contrast_temperature: Positive = Field(0.1, description="of that loss")
+    contrast_pixels: Count = Field(50, description="most positions of a class that it compares")
 
     def decoder(self) -> DecoderSettings:
         """The same for `dnc.models`."""
