@@ -66,6 +66,7 @@ VALUES = {
     "head.iterations": ("5", 5),
     "head.temperature": ("0.05", 0.05),
     "head.assign": ("kmeans", "kmeans"),
+    "head.fewest": ("2", 2),
     "head.offline_every": ("2", 2),
     "head.only_correct": ("false", False),
     "head.reseed_after": ("50", 50),
@@ -187,7 +188,8 @@ def test_every_field_can_be_set_and_comes_back(name, tmp_path):
 @pytest.mark.parametrize(
     ("task", "foreign"),
     [
-        ("classification", (*OF_SEGMENTATION, "task")),
+        # The fewest are for one number of sub-centroids, not for one of each class.
+        ("classification", (*OF_SEGMENTATION, "task", "head.fewest")),
         ("segmentation", (*OF_CLASSIFICATION, "segmenter.separable", "head.start", "data.kind")),
     ],
 )

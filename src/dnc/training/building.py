@@ -1,6 +1,6 @@
 """The model that a recipe asks for, fresh or continued from a checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from dnc.data import DataSplits, Images, Preprocessing, Scenes, SceneSplits
 from dnc.data.coarse import coarse_of
 from dnc.errors import InvalidModel, InvalidRecipe
 from dnc.models import Classifier, HeadSettings, NetworkInfo, backbone, classifier
+from dnc.models.heads import settings_of
 from dnc.recognition import Network, Recognizer
 from dnc.rivals import NeighbourHead
 from dnc.training.checkpoint import load_classifier
@@ -31,16 +32,40 @@ def new_recognizer(recipe: Recipe, splits: DataSplits) -> Recognizer:
 def resumed_recognizer(recipe: Recipe, last: Path) -> Recognizer:
     """The model of a run's last checkpoint, with room for the memory that is then restored."""
     earlier = load_classifier(last)
-    head = earlier.model.head
-    rows = len(head.bank) if isinstance(head, NeighbourHead) else 1
+    known = settings_of(earlier.model.head)
+    settings = _with_bank(recipe.head_settings, known.rival.bank_rows)
+    if recipe.model.classifier == "dnc":
+        settings = replace(settings, subcentroids=known.subcentroids)
     model = earlier.model.with_classes(
         len(earlier.classes),
         kind=recipe.model.classifier,
-        settings=_with_bank(recipe.head_settings, rows),
+        settings=settings,
         generator=seeded(recipe),
     )
     _apply_drop_path(model, earlier, recipe)
     return replace(earlier, model=model.train())
+
+
+def numbers_by_size(sizes: Sequence[int], fewest: int, most: int) -> tuple[int, ...]:
+    """How many sub-centroids each class has: the sizes of classes in equal ranges, by their number.
+
+    As in the paper's appendix: between 732 and 1,300 images, 1 to 4 sub-centroids.
+    """
+    least, steps = min(sizes), most - fewest + 1
+    span = max(sizes) - least + 1
+    if span == 1:
+        return (most,) * len(sizes)
+    return tuple(fewest + (size - least) * steps // span for size in sizes)
+
+
+def _head_settings(recipe: Recipe, images: Images) -> HeadSettings:
+    """The settings of a head for these images."""
+    settings, head = _with_bank(recipe.head_settings, len(images)), recipe.head
+    if head.fewest is None:
+        return settings
+    assert isinstance(head.subcentroids, int)
+    numbers = numbers_by_size(images.counts().tolist(), head.fewest, head.subcentroids)
+    return replace(settings, subcentroids=numbers)
 
 
 def _with_bank(settings: HeadSettings, rows: int) -> HeadSettings:
@@ -81,7 +106,7 @@ def _fresh(recipe: Recipe, images: Images, *, notes: dict[str, object]) -> Recog
         settings.network,
         len(images.classes),
         kind=settings.classifier,
-        head=_with_bank(recipe.head_settings, len(images)),
+        head=_head_settings(recipe, images),
         projection=settings.projection,
         centring=settings.centring,
         pretrained=settings.pretrained,
@@ -102,7 +127,7 @@ def _continued(recipe: Recipe, earlier: Recognizer, splits: DataSplits) -> Recog
     model = earlier.model.with_classes(
         len(splits.train.classes),
         kind=recipe.model.classifier,
-        settings=_with_bank(recipe.head_settings, len(splits.train)),
+        settings=_head_settings(recipe, splits.train),
         generator=seeded(recipe),
     )
     _hold_images_(model, splits.train)

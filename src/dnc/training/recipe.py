@@ -35,7 +35,7 @@ OF_CLASSIFICATION = (
     *("data.train_per_class", "data.size", "data.resize", "data.store", "data.download"),
     "data.coarse",
     *("head.memory_batches", "head.memory_dtype", "head.batch_means", "head.start_epoch"),
-    *("head.anchor_choice", "head.offline_every", "augment", "rival"),
+    *("head.anchor_choice", "head.fewest", "head.offline_every", "augment", "rival"),
 )
 # From this many batches on an epoch consists of whole ones. A small last batch has poor statistics;
 # in a large set nobody misses it, and it is of other images the next time.

@@ -94,6 +94,11 @@ class Head(Section):
     """The sub-centroids."""
 
     subcentroids: Count | tuple[Count, ...] = Field(4, description="of each class (K)")
+    fewest: Count | None = Field(
+        None,
+        description="sub-centroids of the smallest classes; those between have as many more as "
+        "they are larger, up to subcentroids; left out: all have the same",
+    )
     start: Literal["random", "orthogonal", "close", "positive", "data"] = Field(
         "positive",
         description="random directions; all at right angles; classes at right angles and those of "
@@ -158,6 +163,17 @@ class Head(Section):
         None, description="clusterings without rows after which a sub-centroid starts anew"
     )
 
+    @model_validator(mode="after")
+    def _fewest_are_no_more_than_all(self) -> Self:
+        if self.fewest is None:
+            return self
+        if not isinstance(self.subcentroids, int) or self.fewest > self.subcentroids:
+            raise ValueError(
+                f"fewest is {self.fewest} and subcentroids {self.subcentroids}; subcentroids must "
+                "be one number, of the largest classes, and fewest no more than that"
+            )
+        return self
+
     def settings(
         self,
         batch_size: int,
@@ -168,7 +184,7 @@ class Head(Section):
     ) -> HeadSettings:
         """The settings of a head; the memory is counted in rows there."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        del values["start_epoch"], values["settle"], values["offline_every"]
+        del values["start_epoch"], values["settle"], values["offline_every"], values["fewest"]
         del values["anchored_share"], values["anchor_choice"]
         if self.start == "data":
             values["start"] = "positive"
