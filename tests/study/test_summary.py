@@ -117,6 +117,29 @@ def test_a_figure_that_a_run_lacks_is_an_empty_cell(study, found):
     assert "2 of 3" in markdown(study, [softmax, row], "test")
 
 
+def test_further_metrics_stand_beside_the_one_that_is_compared(study, found):
+    finish_all(found)
+    wanted = ("top5", "mean_loss")  # no run has top5
+    with_more = study.model_copy(update={"also": wanted})
+    softmax, row = summarised(with_more, found)
+    assert set(row.also) == {"mean_loss"}
+    losses = [1 - value for value in VALUES["dnc"]]
+    assert row.also["mean_loss"].mean == pytest.approx(statistics.fmean(losses))
+    text = markdown(with_more, [softmax, row], "test")
+    assert "| minus softmax | mean_loss | ms per step |" in text
+    assert "| +1.33 ± 0.33 | 0.2833 ± 0.0120 | 110 |" in text
+
+
+def test_the_time_of_a_run_that_is_two_rows_counts_once(study, found, tmp_path):
+    finish_all(found)
+    twice = [*found, *(replace(place, run=replace(place.run, row="again")) for place in found)]
+    assert "Time of training: 6 runs, 1 min in all." in write_study(study, twice, tmp_path / "x")
+
+
+def test_without_a_finished_run_no_time_is_told(study, found, tmp_path):
+    assert "Time of training" not in write_study(study, found, tmp_path / "x")
+
+
 def test_a_count_has_no_more_decimals_than_it_needs(study, found):
     finish_all(found)
     softmax, row = summarised(study, found)

@@ -81,6 +81,7 @@ class Study(Section):
         (0, 1, 2), description="of all rows; a single number stands for so many seeds"
     )
     metric: Metric = Field("top1", description="what the rows are compared by")
+    also: tuple[Metric, ...] = Field((), description="further metrics, shown beside it")
     images: str | None = Field(
         None, description="test, validation, ...; left out: the first that the runs have"
     )

@@ -2,7 +2,7 @@
 
 import csv
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class RowSummary:
         name: of the row.
         values: the metric by seed, of the runs that are finished and have it.
         metric: over these; None before one is.
+        also: the study's further metrics over the runs that have them.
         difference: to the reference, over the seeds that both have; None for the reference itself.
         seconds_per_step: over these.
         health: what is known of the sub-centroids at the end of the runs: means over these, and
@@ -74,6 +75,7 @@ class RowSummary:
     name: str
     values: dict[int, float]
     metric: Estimate | None
+    also: dict[str, Estimate]
     difference: Estimate | None
     seconds_per_step: Estimate | None
     health: dict[str, float]
@@ -91,20 +93,18 @@ def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
         if found is not None:
             results[row][place.run.seed] = found
     compared = compared_images(study, places)
-    values = {
-        row: {
-            seed: float(value)
-            for seed, result in by_seed.items()
-            if (value := result["results"].get(compared, {}).get(study.metric)) is not None
-        }
-        for row, by_seed in results.items()
-    }
+    values = {row: _by_seed(runs, compared, study.metric) for row, runs in results.items()}
     reference = values.get(study.reference or "", {})
     return [
         RowSummary(
             row,
             values[row],
             _estimate(list(values[row].values())),
+            {
+                metric: Estimate.of(list(found.values()))
+                for metric in study.also
+                if (found := _by_seed(by_seed, compared, metric))
+            },
             None if row == study.reference else _difference(values[row], reference),
             _estimate([result["seconds_per_step"] for result in by_seed.values()]),
             _health(list(by_seed.values())),
@@ -112,6 +112,15 @@ def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
         )
         for row, by_seed in results.items()
     ]
+
+
+def _by_seed(results: Mapping[int, Any], images: str, metric: str) -> dict[int, float]:
+    """A metric of the runs that have it."""
+    return {
+        seed: float(value)
+        for seed, result in results.items()
+        if (value := result["results"].get(images, {}).get(metric)) is not None
+    }
 
 
 def compared_images(study: Study, places: Sequence[Place]) -> str:
@@ -131,6 +140,8 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
         columns.append(f"minus {study.reference}")
     if study.published is not None:
         columns.append(f"*paper, {study.published.dataset}*")
+    also = [metric for metric in study.also if any(metric in row.also for row in rows)]
+    columns += [f"{metric}{', %' if metric in PERCENT else ''}" for metric in also]
     columns.append("ms per step")
     health = [name for name in HEALTH if any(row.health.get(name) for row in rows)]
     columns += [HEALTH[name][0] for name in health]
@@ -152,6 +163,7 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
             cells.append(_with_error(row.difference, percent=percent, sign=True))
         if study.published is not None:
             cells.append(_as_printed(study.published.result(row.name)))
+        cells += [_with_error(row.also.get(name), percent=name in PERCENT) for name in also]
         cells.append(f"{1000 * row.seconds_per_step.mean:.0f}" if row.seconds_per_step else "")
         cells += [_figure(name, row.health.get(name)) for name in health]
         lines.append(f"| {_in_a_cell(row.name)} | " + " | ".join(cells) + " |")
