@@ -1,8 +1,8 @@
 """The nearest training image of each test image, as the paper's induction accuracy needs it.
 
-A bank of a million features, beside scikit-learn's brute force, which is fed in parts too, and beside the
-plain product of all queries with the whole bank where that fits. The aim is bounded memory: no more
-than a few blocks, whatever the bank.
+A bank of a million features, beside scikit-learn's brute force, which is done in parts too, and
+beside the plain product of all queries with the whole bank. The aim is bounded memory: no more than
+a few blocks, whatever the bank.
 
 Run `python -m benchmarks.neighbours`.
 """
@@ -25,7 +25,7 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     queries = torch.randn(QUERY_ROWS, DIM, generator=generator)
     rows: list[tuple[str, ...]] = [
-        ("bank", "its size", "peak besides", "time", "/ plain product", "/ scikit-learn", "same row")
+        ("bank", "size", "peak besides", "time", "/ plain product", "/ scikit-learn", "same row")
     ]
     figures: dict[str, float] = {}
     for count in BANKS:

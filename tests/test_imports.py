@@ -22,7 +22,7 @@ ALLOWED = {
     "recognition": {"centroids", "data", "errors", "explanation", "models"},
     "scene_recognition": {"data", "errors", "explanation", "models", "recognition"},
     "durations": set(),
-    "study": {"data", "errors", "evaluation", "files", "models", "training"},
+    "study": {"data", "durations", "errors", "evaluation", "files", "models", "training"},
     "training": {
         *("centroids", "durations", "data", "errors", "estimator", "evaluation", "files", "models"),
         *("explanation", "recognition", "rivals", "scene_recognition", "__version__"),

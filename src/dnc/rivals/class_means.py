@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dnc.centroids import exchange
 from dnc.centroids.segments import Bags
 from dnc.centroids.update import cluster_means
-from dnc.centroids.validation import channels_last, labelled_rows, require_settings
+from dnc.centroids.validation import channels_last, require_settings
+from dnc.rivals.rows import rows_that_came
 
 
 class ClassMeanHead(nn.Module):
@@ -67,17 +67,7 @@ class ClassMeanHead(nn.Module):
     @torch.no_grad()
     def absorb(self, features: Tensor, labels: Tensor, ids: Tensor | None = None) -> None:
         """Moves the means of the classes in a batch."""
-        came = exchange.rows_of_all(
-            lambda: labelled_rows(
-                features,
-                labels,
-                ids,
-                dim=self.dim,
-                classes=self.classes,
-                ignore_index=self.ignore_index,
-            ),
-            self.means.device,
-        )
+        came = rows_that_came(self, features, labels, ids, self.means.device)
         if not len(came.labels):
             return
         own = Bags.of(came.labels, self.classes)

@@ -4,9 +4,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dnc.centroids import exchange, normalised
-from dnc.centroids.validation import channels_last, labelled_rows, require_settings
+from dnc.centroids import normalised
+from dnc.centroids.validation import channels_last, require_settings
 from dnc.errors import InvalidLabels
+from dnc.rivals.rows import rows_that_came
 
 # Most similarities of queries to the bank that are there at once in evaluation (16 MB).
 BLOCK_VALUES = 1 << 22
@@ -123,17 +124,7 @@ class NeighbourHead(nn.Module):
         """Lets the rows of the images in a batch follow their features."""
         if ids is None:
             raise InvalidLabels("The bank has a row for each image; give the ids of the images.")
-        came = exchange.rows_of_all(
-            lambda: labelled_rows(
-                features,
-                labels,
-                ids,
-                dim=self.dim,
-                classes=self.classes,
-                ignore_index=self.ignore_index,
-            ),
-            self.bank.device,
-        )
+        came = rows_that_came(self, features, labels, ids, self.bank.device)
         if not len(came.labels):
             return
         row = self._rows_of(came.ids)
