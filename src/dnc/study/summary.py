@@ -101,9 +101,9 @@ def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
             values[row],
             _estimate(list(values[row].values())),
             {
-                metric: Estimate.of(list(found.values()))
+                metric: Estimate.of(list(of_seeds.values()))
                 for metric in study.also
-                if (found := _by_seed(by_seed, compared, metric))
+                if (of_seeds := _by_seed(by_seed, compared, metric))
             },
             None if row == study.reference else _difference(values[row], reference),
             _estimate([result["seconds_per_step"] for result in by_seed.values()]),
