@@ -33,6 +33,7 @@ benchmark: .venv/installed-dev
 	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.segmentation
 	$(BIN)/python -m benchmarks.cost
+	$(BIN)/python -m benchmarks.neighbours
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -34,7 +34,10 @@ def main() -> None:
     """Prints the table."""
     options = arguments(__doc__)
     torch.manual_seed(0)
-    printed = {result.method: result.printed for result in paper_results() if result.table == "A11"}
+    printed: dict[str, list[str]] = {}
+    for result in paper_results():
+        if result.table == "A11":
+            printed.setdefault(result.method, []).append(result.printed)
     rows: list[tuple[str, ...]] = [
         ("K", "batches", "state", "peak besides", "absorb", "paper, whole step on a GPU")
     ]
@@ -49,7 +52,7 @@ def main() -> None:
         state = sum(value.numel() * value.element_size() for value in head.state_dict().values())
         besides = peak_extra_bytes(absorb)
         seconds = seconds_in_turns({"absorb": absorb}, options.repeats)["absorb"]
-        paper = printed.get(f"dnc K={k} memory={batches}", "")
+        paper = " and ".join(printed[f"dnc K={k} memory={batches}"])
         rows.append(
             (
                 str(k),

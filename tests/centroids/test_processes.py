@@ -107,6 +107,16 @@ def test_random_starts_that_differ_agree_after_the_first_batch(lives, size):
         assert_same(other, first)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_all_go_on_with_what_the_first_one_has(lives, size):
+    for done in lives[size]:
+        found = done["as the first"]
+        assert not found["floats"].any()
+        assert torch.equal(found["transposed"], torch.arange(6.0).view(2, 3).mT)
+        assert found["flags"].tolist() == [True, False]
+        assert found["number"] == 0
+
+
 @pytest.mark.parametrize(
     ("size", "name"),
     [

@@ -240,6 +240,13 @@ def do_all(rank, size, folder, earlier):
             resumed.load_state_dict(state)
             done[name] = whole_state(RESUMED.go(resumed, range(10, 20), rank, size))
     done["refusals"] = refusals(rank, size)
+    done["as the first"] = own = {
+        "floats": torch.full((2, 3), float(rank)),
+        "transposed": torch.arange(6.0).view(2, 3).mT + rank,
+        "flags": torch.tensor([rank == 0, rank == 1]),
+        "number": torch.tensor(rank),
+    }
+    exchange.as_first_(own.values())
     network = trained(rank, size)
     done["network"] = dict(network.features.state_dict()) | whole_state(network.head)
     torch.save(done, folder / f"{rank}.pt")

@@ -83,6 +83,7 @@ def test_what_was_used_can_be_used_again_without_the_file(breeds):
         ("name,coarse\ntabby,cat\n", "must name fine and coarse"),
         ("fine,coarse\ntabby,\n", "line 2: fine is 'tabby' and coarse ''"),
         (COARSE + "pug,cat\n", "line 7: 'pug' belongs to two coarse classes"),
+        (COARSE + "husky,dog, domestic\n", "line 7 has more values than the first line has names"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_refused(breeds, text, told):
@@ -121,3 +122,22 @@ def test_cifar100_has_coarse_classes_of_its_own(tmp_path):
                 above.classes[above.labels[position]],
                 below.classes[below.labels[position]],
             )
+
+
+def test_names_are_the_same_however_their_letters_are_composed(tmp_path):
+    draw_folder(tmp_path / "pets", {"b\u00e9b\u00e9": 2, "adulte": 2})
+    table = tmp_path / "coarse.csv"
+    text = "fine,coarse\nbe\u0301be\u0301,cafe\u0301\nadulte,cafe\u0301\n"
+    table.write_text(text, encoding="utf-8")
+    assert open_data(tmp_path / "pets", coarse=str(table)).classes == ("caf\u00e9",)
+
+
+def test_images_that_have_the_coarse_classes_already_stay_as_they_are(breeds, tmp_path):
+    _, table = breeds
+    draw_folder(tmp_path / "plain", {"cat": 2, "dog": 2})
+    for coarse in (table, "folders"):
+        splits = open_data(tmp_path / "plain", coarse=coarse, coarse_known=("cat", "dog"))
+        assert splits.classes == ("cat", "dog")
+        assert splits.train.fine_labels is None
+        with pytest.raises(InvalidData):
+            open_data(tmp_path / "plain", coarse=coarse)

@@ -89,6 +89,15 @@ def test_a_match_is_counted_inside_each_coarse_class() -> None:
     assert found.mutual_information == pytest.approx((6 * of_first + 4 * 1.0) / 10)
 
 
+def test_a_class_without_finer_ones_has_no_say_in_the_information() -> None:
+    coarse = torch.tensor([0] * 4 + [1] * 6)
+    fine = torch.tensor([0, 0, 1, 1] + [2] * 6)
+    for split in ([0] * 6, [0, 1, 2, 0, 1, 2]):
+        found = match(coarse, fine, torch.tensor([0, 0, 1, 1, *split]))
+        assert found.mutual_information == pytest.approx(1)
+    assert match(coarse[4:], fine[4:], torch.tensor([0, 1, 2, 0, 1, 2])).mutual_information is None
+
+
 def test_subcentroids_that_know_nothing_have_no_information_in_common() -> None:
     generator = np.random.default_rng(0)
     fine = torch.from_numpy(generator.integers(4, size=4000))

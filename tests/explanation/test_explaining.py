@@ -115,7 +115,7 @@ def test_without_a_case_base_a_decision_can_be_explained_all_the_same():
 
 
 def test_a_softmax_model_has_no_cases_to_explain_by():
-    with pytest.raises(InvalidModel, match="linear layer"):
+    with pytest.raises(InvalidModel, match="of kind 'softmax'"):
         small_recognizer(kind="softmax").explain(drawing(0, 0))
 
 

@@ -361,7 +361,7 @@ def test_an_explanation_is_told_in_short_and_a_notebook_shows_it(recognizer, que
 
 def test_a_softmax_segmenter_has_no_cases_to_explain_by(folder, queries):
     softmax = drawn_scene_recognizer(folder, kind="softmax")
-    with pytest.raises(InvalidModel, match="linear layer"):
+    with pytest.raises(InvalidModel, match="of kind 'softmax'"):
         SceneExplanation.of(softmax, queries)
 
 

@@ -151,7 +151,7 @@ def test_a_linear_layer_gives_the_class_of_the_largest_mixed_score():
         scores = model(image)
     found = model.labels(viewed_features(model, image), (64, 72))
     assert torch.equal(found, scores[0].argmax(dim=0))
-    with pytest.raises(InvalidModel, match="has no cases to decide by"):
+    with pytest.raises(InvalidModel, match="has no sub-centroids"):
         model.decide(viewed_features(model, image), (64, 72))
 
 

@@ -211,6 +211,6 @@ def test_the_command_reports_on_segmenters_and_refuses_softmax(folder, explainer
     assert "These are training scenes" in page.read_text()
     softmax = drawn_scene_recognizer(folder, kind="softmax")
     dnc.save(softmax, tmp_path / "softmax")
-    assert "linear layer" in refused("report", tmp_path / "softmax", folder, "-o", page)
-    with pytest.raises(InvalidModel, match="linear layer"):
+    assert "of kind 'softmax'" in refused("report", tmp_path / "softmax", folder, "-o", page)
+    with pytest.raises(InvalidModel, match="of kind 'softmax'"):
         SceneExplainer(softmax)

@@ -93,5 +93,5 @@ def test_a_report_is_written_whole_or_not_at_all(report, tmp_path):
 
 
 def test_a_softmax_model_has_nothing_to_report():
-    with pytest.raises(ValueError, match="linear layer"):
+    with pytest.raises(ValueError, match="of kind 'softmax'"):
         head_of(small_recognizer(kind="softmax"))

@@ -123,3 +123,20 @@ def test_shipped_studies_are_sound(name):
     assert study.name == name
     assert study.about
     assert study.planned()
+
+
+def test_recipes_that_are_files_are_found_from_the_folder_of_the_study(tmp_path):
+    for name, epochs in (("own", 3), ("other", 4), ("large", 5)):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"name: {name}\ndata: {{kind: digits}}\ntraining: {{epochs: {epochs}}}\n"
+        )
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "name: mine\nrecipe: own.yaml\nrows: {a: {}, b: {recipe: other.yaml}}\n"
+        "paper_scale: {recipe: large.yaml, rows: {c: {}, d: {recipe: other.yaml}}}\n"
+    )
+    study = Study.read(file)
+    epochs = {run.row: run.recipe.training.epochs for run in study.planned()}
+    assert epochs == {"a": 3, "b": 4}
+    epochs = {run.row: run.recipe.training.epochs for run in study.at_scale("paper").planned()}
+    assert epochs == {"c": 5, "d": 4}

@@ -9,7 +9,9 @@ from torch import nn
 
 from dnc.study import Study, shipped_studies
 from dnc.training.optimizers import optimizer, parameter_groups
+from dnc.training.recipe_text import shipped_recipes
 from dnc.training.run import job_for
+from dnc.training.starting import ClustersOfData
 from tests.data.drawings import draw_folder
 from tests.data.test_published import (
     WNIDS,
@@ -117,8 +119,19 @@ def test_a_row_of_the_paper_takes_a_step(name, recipe, folders, tmp_path):
     after = list(module.model.backbone.parameters())
     assert any(not torch.equal(one, other) for one, other in zip(before, after, strict=True))
     head = module.model.head
+    if small.head.offline_every is not None:
+        places = head.centroids.clone()
+        trainer = SimpleNamespace(current_epoch=small.head.offline_every)
+        ClustersOfData(small, job.splits).on_train_epoch_start(trainer, module)
+        assert not torch.equal(head.centroids, places)
     if not isinstance(head, nn.Linear):
         module.absorb(head)
+
+
+def test_networks_that_a_row_begins_with_are_runs_of_shipped_recipes():
+    begins = {recipe.model.start_from for _, recipe in RUNS} - {None}
+    assert begins
+    assert {path.removeprefix("runs/") for path in begins} <= set(shipped_recipes())
 
 
 def test_each_data_set_of_the_paper_is_among_them():

@@ -11,6 +11,7 @@ from dnc.errors import InvalidData, InvalidStudy
 from dnc.study import Estimate, Source, Study, markdown, places, summarised, write_csv, write_study
 from dnc.study.pictures import rows_figure
 from dnc.study.store import run_key
+from dnc.training.recipe import Recipe
 
 VALUES = {"softmax": [0.70, 0.72, 0.69], "dnc": [0.71, 0.74, 0.70]}
 
@@ -218,6 +219,14 @@ def test_a_linear_layer_does_not_depend_on_subcentroids(study):
     assert run_key(other, Source("images", ())) == run_key(recipe, Source("images", ()))
     started = recipe.with_values({"head.start": "data"})  # it sets what features are centred by
     assert run_key(started, Source("images", ())) != run_key(recipe, Source("images", ()))
+
+
+def test_a_loss_without_weight_is_no_part_of_a_run():
+    images, scenes = Source("images", ()), Recipe.read("scenes")
+    other = {"segmenter.contrast_pixels": 9, "segmenter.contrast_temperature": 0.2}
+    assert run_key(scenes.with_values(other), images) == run_key(scenes, images)
+    contrasted = scenes.with_values({"model.classifier": "softmax", "segmenter.contrast": 0.1})
+    assert run_key(contrasted.with_values(other), images) != run_key(contrasted, images)
 
 
 def test_a_run_is_known_by_what_is_in_the_files_that_it_names(study, tmp_path):

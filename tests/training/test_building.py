@@ -20,6 +20,12 @@ def test_classes_of_one_size_have_the_most():
     assert numbers_by_size([7, 7, 7], 1, 4) == (4, 4, 4)
 
 
+def test_an_image_more_or_less_changes_nothing():
+    assert numbers_by_size([450, 450, 449], 1, 4) == (4, 4, 4)
+    assert numbers_by_size([5, 6, 7], 1, 4) == (4, 4, 4)
+    assert numbers_by_size([4, 5, 6, 7], 1, 4) == (1, 2, 3, 4)
+
+
 def test_larger_classes_get_more_subcentroids_and_keep_them_when_resumed(tmp_path):
     draw_folder(tmp_path / "images", {"red": 6, "green": 14, "blue": 22})
     settings = ["data.kind=folder", "head.fewest=1", "head.subcentroids=3", "training.epochs=2"]

@@ -1,12 +1,16 @@
+import shutil
+
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import dnc
-from dnc.errors import InvalidRecipe
+from dnc.errors import InvalidCheckpoint, InvalidRecipe
 from dnc.rivals import ClassMeanHead, NeighbourHead
 from dnc.training.recipe import Recipe
-from dnc.training.run import opened, train
+from dnc.training.run import job_for, opened, train
 from dnc.training.state import read_tensors
+from tests.cli.commands import refused
 from tests.data.drawings import draw_folder
 from tests.training.other_processes import killed_run, runs_of_one_and_two_processes
 from tests.training.test_run import QUIET, SMALL, small_recipe
@@ -61,11 +65,18 @@ def test_the_bank_holds_the_training_images_and_no_other(run):
     assert head.is_seen.all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_processes_train_the_rival_of_one(kind, tmp_path):
+OFFLINE = ["head.assign=kmeans", "head.offline_every=1", "head.memory_batches=0"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [*([f"model.classifier={kind}"] for kind in KINDS), OFFLINE],
+    ids=[*KINDS, "k-means"],
+)
+def test_two_processes_train_the_rival_of_one(settings, tmp_path):
     draw_folder(tmp_path / "images", {"red": 7, "green": 6, "blue": 6})
     one, two = runs_of_one_and_two_processes(
-        tmp_path / "images", tmp_path, [f"model.classifier={kind}", "training.epochs=2"]
+        tmp_path / "images", tmp_path, [*settings, "training.epochs=2"]
     )
     first, second = (read_tensors(folder / "model" / "model.safetensors") for folder in (one, two))
     assert first.keys() == second.keys()
@@ -89,6 +100,51 @@ def test_offline_clusters_are_those_of_all_training_images_and_stand_still_betwe
 def test_offline_clusters_that_never_come_are_refused():
     with pytest.raises(InvalidRecipe, match=r"head\.offline_every is 3 and training\.epochs 3"):
         small_recipe("head.offline_every=3")
+
+
+def test_broadcast_leaves_out_heads_and_nothing_else():
+    for kind in ("dnc", *KINDS):
+        recipe = small_recipe(*settings_of(kind), "model.centring=standard")
+        job = job_for(recipe, QUIET)
+        module = job.module(job.new_recognizer())
+        exempt = set(module._ddp_params_and_buffers_to_ignore)
+        assert exempt == {name for name, _ in module.named_buffers() if ".head." in name}
+        assert any("running_mean" in name for name, _ in module.named_buffers())
+
+
+def test_clusters_by_the_epoch_and_images_exclude_each_other():
+    with pytest.raises(InvalidRecipe, match="cannot be clusters and images at once"):
+        small_recipe("head.offline_every=1", "head.anchored_share=0.4")
+
+
+@pytest.mark.parametrize("mixing", ["mixup", "cutmix"])
+def test_a_bank_of_images_is_not_trained_with_mixtures_of_two(mixing):
+    with pytest.raises(InvalidRecipe, match="none for mixtures of two"):
+        small_recipe("model.classifier=deepnca", "augment.mixup=0", f"augment.{mixing}=0.2")
+
+
+@pytest.mark.parametrize("command", ["cases", "explain", "report", "anchor"])
+def test_what_needs_cases_says_which_kind_of_model_it_got(run, command, tmp_path):
+    kind, folder, _ = run
+    draw_folder(tmp_path / "images", {"0": 2, "1": 2}, size=8)
+    given = {"cases": [], "explain": [tmp_path / "images" / "0"]}.get(
+        command, [tmp_path / "images"]
+    )
+    assert f"of kind '{kind}'" in refused(command, folder, *given)
+
+
+@pytest.mark.parametrize("damage", ["labels", "ids", "bank"])
+def test_a_bank_that_cannot_be_is_refused(run, damage, tmp_path):
+    kind, folder, _ = run
+    if kind != "deepnca":
+        return
+    shutil.copytree(folder / "model", tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    tensors = read_tensors(file)
+    tensors[f"head.{damage}"].view(-1)[0] = torch.nan if damage == "bank" else 1000
+    save_file(tensors, file)
+    with pytest.raises(InvalidCheckpoint, match="in the bank of"):
+        dnc.load(tmp_path / "model")
 
 
 def test_a_rival_of_segmenters_is_refused():

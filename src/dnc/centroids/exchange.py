@@ -7,7 +7,7 @@ are; and sizes are agreed on before anything else, so that no process waits for 
 not send.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -148,6 +148,19 @@ def whole_state(state: dict[str, Tensor], classes: int) -> dict[str, Tensor] | N
             share = world.share_of(rank, classes)[start : start + size]
             _put_(whole, share, _unpacked(part[: len(share)], shares))
     return dict(zip(state, whole, strict=True)) if is_first else None
+
+
+def as_first_(tensors: Iterable[Tensor]) -> None:
+    """Gives every process what the first one has in tensors of the same shapes."""
+    if World.current().size == 1:
+        return
+    for tensor in tensors:
+        sent = tensor.contiguous().reshape(-1).view(torch.uint8)
+        try:
+            distributed.broadcast(sent, src=0)
+        except RuntimeError as error:
+            raise _lost(error) from error
+        tensor.copy_(sent.view(tensor.dtype).view(tensor.shape))
 
 
 def from_all(own: Shaped[Tensor, "..."]) -> Shaped[Tensor, "p ..."]:

@@ -85,11 +85,7 @@ def cases(
 def _chosen(recognizer: "AnyRecognizer", of_class: str | None) -> "list[Case]":
     from dnc.errors import InvalidInput
 
-    if not recognizer.model.is_dnc:
-        raise InvalidInput(
-            "This model ends in a linear layer, which has no cases; train one with "
-            "model.classifier=dnc."
-        )
+    _ = recognizer.model.subcentroid_head  # which a model without cases has not
     if recognizer.cases is None:
         raise InvalidInput(
             "This model does not know the training images behind its cases; `dnc anchor` with "

@@ -103,11 +103,11 @@ def discovery_text(discovery: "Discovery") -> str:
     found = discovery.match
     if found is None:
         return text
-    return (
-        f"{text} Purity of the cases {_percent(found.purity)} (with one case a class "
-        f"{_percent(found.least_purity)}), adjusted mutual information "
-        f"{found.mutual_information:.3f}."
-    )
+    purity, least = _percent(found.purity), _percent(found.least_purity)
+    text = f"{text} Purity of the cases {purity} (with one case a class {least})"
+    if found.mutual_information is None:
+        return f"{text}."
+    return f"{text}, adjusted mutual information {found.mutual_information:.3f}."
 
 
 def _percent(share: float) -> str:

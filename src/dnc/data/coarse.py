@@ -1,7 +1,7 @@
 """Coarse classes in the place of finer ones, which stay with the images to be looked for later."""
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,9 @@ def is_file_of_classes(coarse: str) -> bool:
     return coarse not in (FOLDERS, PUBLISHED, *shipped_coarse_classes())
 
 
-def coarsened(splits: DataSplits, coarse: str | Mapping[str, str]) -> DataSplits:
+def coarsened(
+    splits: DataSplits, coarse: str | Mapping[str, str], *, known: Sequence[str] = ()
+) -> DataSplits:
     """The same images with coarse labels; the finer ones are `Images.fine_labels`.
 
     Args:
@@ -36,12 +38,21 @@ def coarsened(splits: DataSplits, coarse: str | Mapping[str, str]) -> DataSplits
             which coarse class each class belongs to. `folders`: the classes are coarse already, and
             the folders inside their folders are the finer ones. `published`: CIFAR-100's own. Or
             the coarse class of each class.
+        known: coarse classes, of a model for example. Images that are labelled with these and
+            nothing finer stay as they are.
 
     """
+    is_coarse = set(splits.classes) <= set(known)
     if coarse == FOLDERS:
+        if is_coarse and not _has_finer_folders(splits):
+            return splits
         return _by_part(splits, _finer_by_folder(splits))
+    if is_coarse and coarse == PUBLISHED:
+        return splits
     names = coarse_classes(splits, coarse)
     missing = [name for name in splits.classes if name not in names]
+    if missing and is_coarse:
+        return splits
     if missing:
         raise InvalidData(
             f"The coarse classes say nothing of {len(missing)} classes: {', '.join(missing[:5])}"
@@ -71,9 +82,14 @@ def coarse_classes(splits: DataSplits, coarse: str | Mapping[str, str]) -> Mappi
 
 
 def coarse_of(images: Images, coarse: str | None) -> str | Mapping[str, str] | None:
-    """How images got their coarse classes, to do the same elsewhere: a word, or class by class."""
+    """How images got their coarse classes, to do the same elsewhere: a word, or class by class.
+
+    A file may name classes that these images do not have; other images may.
+    """
     if coarse is None or coarse == FOLDERS:
         return coarse
+    if coarse != PUBLISHED:
+        return read_coarse_classes(coarse)
     assert images.fine_labels is not None
     pairs = sorted(set(zip(images.fine_labels.tolist(), images.labels.tolist(), strict=True)))
     return {images.fine_classes[fine]: images.classes[label] for fine, label in pairs}
@@ -99,13 +115,18 @@ def read_coarse_classes(name_or_path: str) -> dict[str, str]:
                     "coarse."
                 )
             for row in table:
-                fine, above = ((row[name] or "").strip() for name in ("fine", "coarse"))
+                if None in row:
+                    raise InvalidData(
+                        f"{path}, line {table.line_num} has more values than the first line has "
+                        'names; write a name with a comma in it in "quotes".'
+                    )
+                fine, above = (readable_name((row[n] or "").strip()) for n in ("fine", "coarse"))
                 if not fine or not above:
                     raise InvalidData(
                         f"{path}, line {table.line_num}: fine is {fine!r} and coarse {above!r}; "
                         "each line needs both."
                     )
-                if coarse.setdefault(readable_name(fine), readable_name(above)) != above:
+                if coarse.setdefault(fine, above) != above:
                     raise InvalidData(
                         f"{path}, line {table.line_num}: {fine!r} belongs to two coarse classes; "
                         "keep one."
@@ -140,6 +161,15 @@ def _published(splits: DataSplits) -> dict[str, str]:
     if len(pairs) != len(set(fine.train.labels.tolist())):
         raise InvalidData(f"{images.root} has finer classes in several coarse ones; fetch it anew.")
     return {fine.classes[one]: coarse.classes[other] for one, other in pairs}
+
+
+def _has_finer_folders(splits: DataSplits) -> bool:
+    """Whether the images are in folders inside those of their classes."""
+    try:
+        _finer_by_folder(splits)
+    except InvalidData:
+        return False
+    return True
 
 
 def _finer_by_folder(splits: DataSplits) -> Callable[[Images], Images]:

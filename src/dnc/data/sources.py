@@ -1,6 +1,6 @@
 """Opens a data set: recognises its layout and gives its parts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +49,7 @@ def open_data(
     seed: int = 0,
     train_per_class: int | None = None,
     coarse: str | Mapping[str, str] | None = None,
+    coarse_known: Sequence[str] = (),
     download: bool = False,
     check: bool = True,
     on_progress: Progress | None = None,
@@ -65,6 +66,8 @@ def open_data(
         train_per_class: keep at most so many training images of each class.
         coarse: which coarse classes to learn in the place of finer ones, as for `coarsened`. Parts
             and choices above are those of the data set as it is.
+        coarse_known: the same classes, where they are known: images that are labelled with them
+            already are taken as they are.
         download: fetch or unpack what is missing, where torchvision can.
         check: look at the header of each file and set aside those that are no images.
         on_progress: is told how many of how many headers were looked at.
@@ -81,7 +84,7 @@ def open_data(
     if train is not None and train_per_class is not None:
         train = at_most_per_class(train, train_per_class, seed=seed)
     splits = replace(splits, train=train, validation=validation)
-    return splits if coarse is None else coarsened(splits, coarse)
+    return splits if coarse is None else coarsened(splits, coarse, known=coarse_known)
 
 
 def recognised_kind(path: Path) -> str:

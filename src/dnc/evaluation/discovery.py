@@ -19,12 +19,12 @@ class Match:
         least_purity: what it would be with one sub-centroid for each class.
         mutual_information: between sub-centroid and finer class, adjusted for chance: 0 for
             sub-centroids that know nothing of the finer classes, 1 for those that are them. The
-            mean over the classes, each counted by its rows.
+            mean over the classes that have finer ones, each counted by its rows; None if none has.
     """
 
     purity: float
     least_purity: float
-    mutual_information: float
+    mutual_information: float | None
 
 
 def induction_accuracy(
@@ -49,17 +49,19 @@ def match(
     coarse: Int[Tensor, " n"], fine: Int[Tensor, " n"], subcentroid: Int[Tensor, " n"]
 ) -> Match:
     """How well the sub-centroids of rows match their finer classes; each coarse class by itself."""
-    pure = least = 0
+    pure = least = divided = 0
     information = 0.0
     for number in coarse.unique():
         inside = coarse == number
         own, of = fine[inside], subcentroid[inside]
         pure += sum(_most_frequent(own[of == one]) for one in of.unique())
         least += _most_frequent(own)
-        score = adjusted_mutual_info_score(own.cpu().numpy(), of.cpu().numpy())
-        information += len(own) * float(score)
+        if len(own.unique()) > 1:  # there is nothing to know where all are of one finer class
+            score = adjusted_mutual_info_score(own.cpu().numpy(), of.cpu().numpy())
+            information += len(own) * float(score)
+            divided += len(own)
     rows = max(1, len(coarse))
-    return Match(pure / rows, least / rows, information / rows)
+    return Match(pure / rows, least / rows, information / divided if divided else None)
 
 
 def _most_frequent(labels: Int[Tensor, " n"]) -> int:

@@ -9,10 +9,9 @@ from jaxtyping import Bool, Float
 from PIL import Image
 from torch import Tensor
 
-from dnc.centroids import SubCentroidHead, normalised, similarities
+from dnc.centroids import normalised, similarities
 from dnc.data import Preprocessing, prepared
 from dnc.data.preparation import seen_part
-from dnc.errors import InvalidModel
 from dnc.explanation.cases import Case, CaseBase
 from dnc.explanation.evidence import Contender, Evidence, evidence
 from dnc.explanation.maps import Seen, covering_map, seen_in
@@ -88,18 +87,13 @@ class Explainer:
         cases: CaseBase | None,
         read_case: CaseReader,
     ) -> None:
-        if not isinstance(model.head, SubCentroidHead):
-            raise InvalidModel(
-                "This model ends in a linear layer, which has no cases to explain by; train one "
-                "with model.classifier=dnc."
-            )
+        self.head = model.subcentroid_head
         self.model = model.eval()
-        self.head = model.head
         self.classes = tuple(classes)
         self.preprocessing = preprocessing
         self.cases = cases
         self.read_case = read_case
-        self.rules = Rules.of(model.head, classes)
+        self.rules = Rules.of(self.head, classes)
         self._seen_cases: dict[Case, tuple[Seen, Image.Image] | None] = {}
 
     @property

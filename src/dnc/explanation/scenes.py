@@ -12,7 +12,7 @@ from scipy import ndimage
 from dnc.errors import InvalidModel
 from dnc.explanation.cases import Case
 from dnc.explanation.scene_pictures import numbered
-from dnc.explanation.segmented import SceneModel, Segmented, scene_head
+from dnc.explanation.segmented import SceneModel, Segmented
 from dnc.explanation.shades import Colour, shades
 
 MOST_CASES = 65_535  # numbers that a picture of 16 bits can hold
@@ -73,7 +73,7 @@ class SceneExplainer:
 
     def __init__(self, recognizer: SceneModel) -> None:
         self.recognizer = recognizer
-        self.head = scene_head(recognizer)
+        self.head = recognizer.model.subcentroid_head
         self.places = [(c, k) for c, k in self.head.occupied.nonzero().tolist()]
         if len(self.places) > MOST_CASES:
             raise InvalidModel(
@@ -191,7 +191,7 @@ class SceneExplainer:
 
 def case_colours(recognizer: SceneModel) -> tuple[Colour, ...]:
     """A colour for each case that can decide, in their order: shades of the class's colour."""
-    counts = scene_head(recognizer).occupied.sum(dim=1).tolist()
+    counts = recognizer.model.subcentroid_head.occupied.sum(dim=1).tolist()
     by_class = (
         shades(recognizer.colours, label, count=count) for label, count in enumerate(counts)
     )

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dnc.centroids import SubCentroidHead
-from dnc.errors import InvalidModel
 from dnc.explanation.cases import CaseBase
 from dnc.explanation.shades import Colour
 from dnc.models import Segmenter, Views
@@ -66,14 +64,3 @@ class SceneModel(Protocol):
         self, source: str, image: Image.Image, *, views: Views | None = None
     ) -> Segmented:
         """What an RGB image shows, pixel by pixel."""
-
-
-def scene_head(recognizer: SceneModel) -> SubCentroidHead:
-    """The sub-centroids of a segmenter; an error if it has none."""
-    head = recognizer.model.head
-    if not isinstance(head, SubCentroidHead):
-        raise InvalidModel(
-            "This model ends in a linear layer, which has no cases to explain by; train one with "
-            "model.classifier=dnc."
-        )
-    return head

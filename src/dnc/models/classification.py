@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dnc.centroids import Decision, SubCentroidHead
+from dnc.centroids import Decision
 from dnc.errors import InvalidModel
 from dnc.models.centring import Centring, centring_layer
 from dnc.models.headed import Headed
@@ -72,13 +72,9 @@ class Classifier(Headed):
 
     def decide(self, images: Float[Tensor, "n 3 h w"]) -> Decision:
         """The nearest case of each image, and its rival (Eq. 5)."""
-        if not isinstance(self.head, SubCentroidHead):
-            raise InvalidModel(
-                f"This classifier is of kind '{self.kind}', which has no sub-centroids to decide "
-                "by; use its scores, or a classifier of kind 'dnc'."
-            )
+        head = self.subcentroid_head
         with torch.no_grad():
-            return self.head.decide(self.features(images))
+            return head.decide(self.features(images))
 
     def with_classes(
         self,

@@ -3,6 +3,7 @@
 from torch import nn
 
 from dnc.centroids import SubCentroidHead
+from dnc.errors import InvalidModel
 from dnc.models.heads import AnyHead, Kind, kind_of
 
 
@@ -30,3 +31,13 @@ class Headed(nn.Module):
     def is_dnc(self) -> bool:
         """Whether it decides by sub-centroids."""
         return isinstance(self.head, SubCentroidHead)
+
+    @property
+    def subcentroid_head(self) -> SubCentroidHead:
+        """The sub-centroids; an error if it ends in something else."""
+        if not isinstance(self.head, SubCentroidHead):
+            raise InvalidModel(
+                f"This model is of kind '{self.kind}' and has no sub-centroids, so it has no cases "
+                "to decide, explain or report by; train one with model.classifier=dnc."
+            )
+        return self.head

@@ -140,12 +140,9 @@ class Segmenter(Headed):
             seen: height and width at which the network saw it; None for the same.
 
         """
-        if not isinstance(self.head, SubCentroidHead):
-            raise InvalidModel(
-                "This segmenter ends in a linear layer, which has no cases to decide by; use its "
-                "labels, or a segmenter of kind 'dnc'."
-            )
-        return self.head.decide_between(features, *self._samplings(features, size, seen))
+        return self.subcentroid_head.decide_between(
+            features, *self._samplings(features, size, seen)
+        )
 
     @torch.no_grad()
     def labels(

@@ -11,7 +11,7 @@ from torch import Tensor
 from dnc.errors import InvalidModel
 from dnc.explanation.cases import Case
 from dnc.recognition import Recognizer
-from dnc.report.looking import Looked, head_of
+from dnc.report.looking import Looked
 
 # Of the images that two cases stand for, what they must share to be one case that moved.
 LEAST_SHARED = 0.1
@@ -143,7 +143,7 @@ def common_rows(before: Looked, after: Looked) -> tuple[Int[Tensor, " n"], Int[T
 
 def _standing(recognizer: Recognizer, looked: Looked) -> dict[tuple[int, int], set[int]]:
     """The images of its class that each case is nearest to, of those of the class."""
-    occupied = head_of(recognizer).occupied.nonzero().tolist()
+    occupied = recognizer.model.subcentroid_head.occupied.nonzero().tolist()
     places: dict[tuple[int, int], set[int]] = {(c, k): set() for c, k in occupied}
     for row, (c, k) in enumerate(
         zip(looked.labels.tolist(), looked.own_case.tolist(), strict=True)

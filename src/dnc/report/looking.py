@@ -20,7 +20,7 @@ from dnc.centroids import (
 )
 from dnc.centroids.similarity import query_blocks
 from dnc.data import Images
-from dnc.errors import InvalidModel, UnreadableImage
+from dnc.errors import UnreadableImage
 from dnc.evaluation import Evaluation, Tally
 from dnc.explanation.pages import Shown
 from dnc.recognition import Recognizer, class_map
@@ -118,6 +118,7 @@ def looked_at(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Looked:
     """Lets a model look at images."""
+    head = recognizer.model.subcentroid_head
     features = features_of(
         recognizer.model,
         images,
@@ -127,15 +128,4 @@ def looked_at(
         on_progress=on_progress,
     )
     numbers = torch.tensor(class_map(recognizer.classes, images.classes))
-    return Looked.of(head_of(recognizer), part, images, features, numbers)
-
-
-def head_of(recognizer: Recognizer) -> SubCentroidHead:
-    """The sub-centroids of a model; an error if it has none."""
-    head = recognizer.model.head
-    if not isinstance(head, SubCentroidHead):
-        raise InvalidModel(
-            "This model ends in a linear layer, which has no cases to report on; train one with "
-            "model.classifier=dnc."
-        )
-    return head
+    return Looked.of(head, part, images, features, numbers)

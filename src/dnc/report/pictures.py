@@ -11,7 +11,7 @@ from dnc.explanation.cases import Case, decoded, encoded, shown_name
 from dnc.explanation.pages import Shown
 from dnc.recognition import Recognizer
 from dnc.report.layout import Layout
-from dnc.report.looking import Looked, head_of
+from dnc.report.looking import Looked
 
 # What pictures of cases may take; the rest of a page is small beside it.
 MOST_PICTURE_BYTES = 45_000_000
@@ -93,7 +93,7 @@ def map_of(
             }
         )
     some = len(found.rows) < len(looked) or len(found.cases) < int(
-        head_of(recognizer).occupied.sum()
+        recognizer.model.subcentroid_head.occupied.sum()
     )
     text = (
         f"{len(found.rows):,}{f' of {len(looked):,}' if some else ''} {looked.part} images "

@@ -6,7 +6,7 @@ from dnc.errors import InvalidModel
 from dnc.explanation.pages import Shown
 from dnc.recognition import Recognizer
 from dnc.report.findings import CaseRecord
-from dnc.report.looking import Looked, head_of
+from dnc.report.looking import Looked
 from dnc.report.pictures import case_pictures
 
 
@@ -24,7 +24,7 @@ class Subject:
         self.recognizer = recognizer
         self.evaluated = evaluated
         self.trained = trained
-        self.head = head_of(recognizer)
+        self.head = recognizer.model.subcentroid_head
         self.places = [(c, k) for c, k in self.head.occupied.nonzero().tolist()]
         if not self.places:
             raise InvalidModel("This model has no case that can decide; it was never trained.")

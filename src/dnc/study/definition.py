@@ -20,11 +20,12 @@ SHIPPED = Path(__file__).parents[1] / "studies"
 
 Scale = Literal["laptop", "paper"]
 
-# Of classifiers, and of segmenters.
+# Of classifiers, of models of coarse classes, of segmenters, and of all: how long they trained.
 Metric = (
     Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"]
     | Literal["induction", "purity", "mutual_information"]
     | Literal["miou", "mean_accuracy", "pixel_accuracy"]
+    | Literal["hours"]
 )
 
 # The settings of one row: full names of a recipe's fields, with their values; and `recipe`, for a
@@ -132,9 +133,7 @@ class Study(Section):
             study = cls.model_validate(tree)
         except ValidationError as error:
             raise InvalidStudy(f"{path}: {told(error)}") from error
-        beside = path.parent / study.recipe
-        if beside.suffix in (".yaml", ".yml"):
-            study = study.model_copy(update={"recipe": str(beside)})
+        study = study._beside(path.parent)
         study.planned()  # names of fields and values are checked before anything runs
         if study.published is not None:
             strange = [row for row in study.published.rows if row not in study.row_names()]
@@ -142,7 +141,32 @@ class Study(Section):
                 raise InvalidStudy(f"{path}: published has {strange[0]!r}, which is no row.")
             for row in study.published.rows:
                 study.published.result(row)
+            unseen = [metric for metric in study.published.also if metric not in study.also]
+            if unseen:
+                raise InvalidStudy(
+                    f"{path}: published.also has {unseen[0]!r}, which the study does not show; "
+                    "add it to also."
+                )
         return study
+
+    def _beside(self, folder: Path) -> "Study":
+        """The study with the recipes that are files found from its own folder."""
+
+        def found(recipe: str) -> str:
+            return str(folder / recipe) if recipe.endswith((".yaml", ".yml")) else recipe
+
+        def rows(given: dict[str, Settings]) -> dict[str, Settings]:
+            return {
+                name: {**own, "recipe": found(str(own["recipe"]))} if "recipe" in own else own
+                for name, own in given.items()
+            }
+
+        scale = self.paper_scale
+        if scale is not None:
+            recipe = None if scale.recipe is None else found(scale.recipe)
+            scale = scale.model_copy(update={"recipe": recipe, "rows": rows(scale.rows)})
+        own = {"recipe": found(self.recipe), "rows": rows(self.rows), "paper_scale": scale}
+        return self.model_copy(update=own)
 
     def at_scale(self, scale: Scale) -> "Study":
         """The study with the recipes and settings of a scale; as it is, it is for a laptop."""
@@ -233,7 +257,7 @@ class Study(Section):
     @property
     def higher_is_better(self) -> bool:
         """Whether the metric is one of success."""
-        return self.metric not in ("mean_loss", "calibration_error")
+        return self.metric not in ("mean_loss", "calibration_error", "hours")
 
 
 @dataclass(frozen=True)

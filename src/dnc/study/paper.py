@@ -55,26 +55,43 @@ class Published(Section):
     table: str = Field(description="1 to 5c, or A2 to A11")
     dataset: str = Field(description="as in the table")
     metric: str = Field("top1", description="as in the table")
+    also: dict[str, str] = Field(
+        {}, description="further metrics of the study, and what the table calls them"
+    )
     rows: dict[str, PaperRow] = Field(description="the number beside each row, by its name")
 
-    def result(self, row: str) -> PaperResult | None:
-        """The number that stands beside a row; None for a row that the paper has not."""
+    def result(self, row: str, *, also: str | None = None) -> PaperResult | None:
+        """The number that stands beside a row; None for a row that the paper has not.
+
+        Args:
+            row: of the study.
+            also: the further metric that it is of; None for the one that rows are compared by.
+
+        """
         wanted = self.rows.get(row)
         if wanted is None:
             return None
-        table = wanted.table or self.table
+        tables = {wanted.table or self.table}
+        if also is None:
+            metric = self.metric
+        else:  # a row from another table may have a further metric in this one
+            tables, metric = {*tables, self.table}, self.also[also]
         found = [
             result
             for result in paper_results()
-            if (result.table, result.metric, result.method) == (table, self.metric, wanted.method)
+            if result.table in tables
+            and (result.metric, result.method) == (metric, wanted.method)
             and result.dataset == (wanted.dataset or self.dataset)
             and wanted.backbone in (None, result.backbone)
             and wanted.architecture in (None, result.architecture)
         ]
+        if not found and also is not None:  # of some rows the paper has one metric alone
+            return None
         if len(found) != 1:
+            where = " or ".join(sorted(tables))
             raise InvalidStudy(
-                f"Row {row!r}: {len(found)} numbers of the paper fit table {table}, "
-                f"{wanted.dataset or self.dataset}, {self.metric}, {wanted.method}; name one by "
+                f"Row {row!r}: {len(found)} numbers of the paper fit table {where}, "
+                f"{wanted.dataset or self.dataset}, {metric}, {wanted.method}; name one by "
                 "its backbone and architecture."
             )
         return found[0]

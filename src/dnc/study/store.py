@@ -163,6 +163,13 @@ def run_key(recipe: Recipe, source: Source) -> str:
     # make their runs others.
     neutral: dict[str, Any] = {"name": True, "about": True, **NEUTRAL}
     tree = recipe.model_dump(mode="json", exclude=neutral, exclude_none=True)
+    # Nor what is of the other task, or of a loss that has no weight.
+    if recipe.task == "classification":
+        del tree["segmenter"], tree["scene"]
+    else:
+        del tree["augment"]
+        if not recipe.segmenter.contrast:
+            del tree["segmenter"]["contrast_temperature"], tree["segmenter"]["contrast_pixels"]
     if recipe.model.classifier != "dnc":  # which has no sub-centroids
         head = tree.pop("head")
         tree["start"] = head["start_epoch"] if head["start"] == "data" else None

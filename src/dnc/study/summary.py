@@ -116,6 +116,8 @@ def summarised(study: Study, places: Sequence[Place]) -> list[RowSummary]:
 
 def _by_seed(results: Mapping[int, Any], images: str, metric: str) -> dict[int, float]:
     """A metric of the runs that have it."""
+    if metric == "hours":  # of training, whatever it is evaluated on
+        return {seed: result["seconds"] / 3600 for seed, result in results.items()}
     return {
         seed: float(value)
         for seed, result in results.items()
@@ -141,7 +143,10 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
     if study.published is not None:
         columns.append(f"*paper, {study.published.dataset}*")
     also = [metric for metric in study.also if any(metric in row.also for row in rows)]
-    columns += [f"{metric}{', %' if metric in PERCENT else ''}" for metric in also]
+    for metric in also:
+        columns.append(f"{metric}{', %' if metric in PERCENT else ''}")
+        if study.published is not None and metric in study.published.also:
+            columns.append(f"*paper, {study.published.also[metric]}*")
     columns.append("ms per step")
     health = [name for name in HEALTH if any(row.health.get(name) for row in rows)]
     columns += [HEALTH[name][0] for name in health]
@@ -163,7 +168,10 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
             cells.append(_with_error(row.difference, percent=percent, sign=True))
         if study.published is not None:
             cells.append(_as_printed(study.published.result(row.name)))
-        cells += [_with_error(row.also.get(name), percent=name in PERCENT) for name in also]
+        for metric in also:
+            cells.append(_with_error(row.also.get(metric), percent=metric in PERCENT))
+            if study.published is not None and metric in study.published.also:
+                cells.append(_as_printed(study.published.result(row.name, also=metric)))
         cells.append(f"{1000 * row.seconds_per_step.mean:.0f}" if row.seconds_per_step else "")
         cells += [_figure(name, row.health.get(name)) for name in health]
         lines.append(f"| {_in_a_cell(row.name)} | " + " | ".join(cells) + " |")

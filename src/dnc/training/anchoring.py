@@ -108,12 +108,7 @@ def anchored(
 
 def require_free_subcentroids(recognizer: AnyRecognizer) -> None:
     """Raises unless there are sub-centroids that can be tied to images."""
-    if not recognizer.model.is_dnc:
-        raise InvalidModel(
-            "This model ends in a linear layer, which has no sub-centroids to tie to images; "
-            "`dnc train` with model.classifier=dnc makes one that has."
-        )
-    if head_of(recognizer.model).is_anchored:
+    if recognizer.model.subcentroid_head.is_anchored:
         raise InvalidModel(
             "The sub-centroids of this model are tied to images already, so there is nothing left "
             "to do. Other images can be chosen for the model that it was made from."

@@ -49,11 +49,12 @@ def resumed_recognizer(recipe: Recipe, last: Path) -> Recognizer:
 def numbers_by_size(sizes: Sequence[int], fewest: int, most: int) -> tuple[int, ...]:
     """How many sub-centroids each class has: the sizes of classes in equal ranges, by their number.
 
-    As in the paper's appendix: between 732 and 1,300 images, 1 to 4 sub-centroids.
+    As in the paper's appendix: between 732 and 1,300 images, 1 to 4 sub-centroids. Sizes that
+    differ by fewer images than there are numbers are as good as equal: all have the most.
     """
     least, steps = min(sizes), most - fewest + 1
     span = max(sizes) - least + 1
-    if span == 1:
+    if span < steps:
         return (most,) * len(sizes)
     return tuple(fewest + (size - least) * steps // span for size in sizes)
 

@@ -1,7 +1,7 @@
 """What a model that was trained on coarse classes has found of the finer ones."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from dnc.data.pictures import Strip, strips_figure
 from dnc.errors import InvalidData
 from dnc.evaluation.discovery import Match, induction_accuracy, match
 from dnc.evaluation.writing import write_folder
-from dnc.recognition import Recognizer
+from dnc.recognition import Recognizer, class_map
 from dnc.training.features import Features, features_of
 
 MOST_STRIPS, COLUMNS, MOST_NAMES = 48, 8, 3
@@ -36,14 +36,14 @@ class Discovery:
     induction: float
     match: Match | None
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float | None]:
         """The figures, by name."""
         return {"induction": self.induction, **({} if self.match is None else asdict(self.match))}
 
 
 @dataclass(frozen=True)
 class Discovered:
-    """A discovery and the images that it is of, to be drawn."""
+    """A discovery and the images that it is of, to be drawn; labels are those of the model."""
 
     discovery: Discovery
     recognizer: Recognizer
@@ -124,7 +124,7 @@ def discovered(
     Args:
         recognizer: trained on coarse classes.
         bank: training images, among which the nearest is looked for.
-        images: to be recognised.
+        images: to be recognised; they need not have all of the classes.
         bank_features: of the training images, where they are there already.
         workers: processes that read images.
         on_progress: is told how many images are done, of how many.
@@ -133,18 +133,13 @@ def discovered(
     for part in (bank, images):
         if part.fine_labels is None:
             raise InvalidData(
-                f"{part.root} has no finer classes; say which they are with the coarse classes of "
-                "the data (data.coarse, --coarse)."
-            )
-        if part.classes != recognizer.classes:
-            raise InvalidData(
-                f"The model knows {len(recognizer.classes)} classes "
-                f"({', '.join(recognizer.classes[:3])}, ...), and the coarse classes of the images "
-                f"are {len(part.classes)} others ({', '.join(part.classes[:3])}, ...)."
+                f"{part.root} has no classes finer than those of the model. A model of coarse "
+                "classes is made by `dnc train --set data.coarse=...` or `dnc fit --coarse ...`; "
+                "its images are labelled with the finer ones."
             )
 
     def seen(part: Images) -> Features:
-        return features_of(
+        found = features_of(
             recognizer.model,
             part,
             recognizer.preprocessing,
@@ -152,10 +147,14 @@ def discovered(
             workers=workers,
             on_progress=on_progress,
         )
+        numbers = torch.tensor(class_map(recognizer.classes, part.classes))
+        return replace(found, labels=numbers[found.labels])
 
     known, queries = bank_features or seen(bank), seen(images)
     fine = fine_labels(images, queries)
-    induction = induction_accuracy(queries.rows, fine, known.rows, fine_labels(bank, known))
+    induction = induction_accuracy(
+        queries.rows, _numbers_in(bank, images)[fine], known.rows, fine_labels(bank, known)
+    )
     head = recognizer.model.head
     found, subcentroid = None, None
     if isinstance(head, SubCentroidHead):
@@ -165,6 +164,15 @@ def discovered(
         found = match(queries.labels, fine, subcentroid)
     discovery = Discovery(len(set(fine.tolist())), induction, found)
     return Discovered(discovery, recognizer, images, queries, subcentroid)
+
+
+def _numbers_in(bank: Images, images: Images) -> Int[Tensor, " f"]:
+    """Number in the bank of each finer class of the images; -1, which none has, if it has no such.
+
+    Parts of one data set number them alike, and others need not.
+    """
+    number = {name: i for i, name in enumerate(bank.fine_classes)}
+    return torch.tensor([number.get(name, -1) for name in images.fine_classes])
 
 
 def fine_labels(images: Images, features: Features) -> Int[Tensor, " n"]:

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, get_args
 
 import torch
 from lightning.pytorch import LightningModule
@@ -66,7 +66,7 @@ class TrainingModule(LightningModule, Generic[GivenBatch]):
         self.waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self.resumed_from: dict[str, Any] | None = None
         # DDP would overwrite each process's share of the memory with the first one's.
-        exempt_from_broadcast(self)
+        exempt_from_broadcast(self, get_args(AbsorbingHead))
 
     @abstractmethod
     def counted_rows(self, batch: GivenBatch) -> int:

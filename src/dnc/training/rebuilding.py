@@ -26,6 +26,7 @@ from dnc.models import (
 from dnc.models.decoders import decoder
 from dnc.models.feature_maps import map_info
 from dnc.recognition import Network
+from dnc.rivals import NeighbourHead
 
 # What a network computes for itself and keeps in no file (masks of attention, say) is small beside
 # its weights, unless it is asked for a size that its weights were never trained at.
@@ -188,6 +189,15 @@ def fill_(model: Classifier | Segmenter, tensors: Mapping[str, Tensor], folder: 
         raise InvalidCheckpoint(
             f"The weights in {folder} do not fit the model that it describes: {str(error)[:500]}"
         ) from error
+    if isinstance(head, NeighbourHead) and not (
+        ((head.labels >= 0) & (head.labels < head.classes)).all()
+        and (head.ids[1:] > head.ids[:-1]).all()
+        and head.bank.isfinite().all()
+    ):
+        raise InvalidCheckpoint(
+            f"The training images in the bank of {folder} are of classes that it does not have, "
+            "out of order, or no numbers."
+        )
     if isinstance(head, SubCentroidHead) and not (
         torch.equal(head.valid, valid)
         and not (head.occupied & ~head.valid).any()

@@ -136,6 +136,22 @@ class Recipe(Section):
                 f"head.offline_every is {every} and training.epochs {epochs}; it must be less, or "
                 "nothing would ever be clustered"
             )
+        if every is not None and self.head.anchored_share:
+            raise ValueError(
+                f"head.offline_every is {every} and head.anchored_share "
+                f"{self.head.anchored_share:g}; sub-centroids cannot be clusters and images at "
+                "once, so leave one of them out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _neighbours_are_images_by_themselves(self) -> Self:
+        mixes = self.augment.mixup > 0 or self.augment.cutmix > 0
+        if self.model.classifier == "deepnca" and mixes:
+            raise ValueError(
+                "model.classifier is deepnca, whose bank has a row for every training image and "
+                "none for mixtures of two; set augment.mixup and augment.cutmix to 0"
+            )
         return self
 
     @model_validator(mode="after")
@@ -258,7 +274,7 @@ class Recipe(Section):
                 tree[section][field] = str(Path(path).absolute())
         coarse = self.data.coarse
         if coarse is not None and is_file_of_classes(coarse):
-            tree["data"]["coarse"] = str(Path(coarse).absolute())
+            tree["data"]["coarse"] = str(Path(coarse).expanduser().absolute())
         return self.from_tree(tree)
 
     def to_yaml(self, *, whole: bool = False) -> str:

@@ -63,7 +63,7 @@ def evaluation_sets(
     sets = {name: parts[name] for name in names if name in parts}
     for given in recipe.data.evaluate_on:
         path, kind = recipe.data.named_set(given)
-        coarse = {} if recipe.data.coarse is None else {"coarse": recipe.data.coarse}
+        coarse = _coarse_options(recipe.data.coarse, classes)
         further = opened(path, kind=kind, validation_share=0.0, **coarse)
         sets[given] = part_to_evaluate(further, given)[1]
         class_map(classes, sets[given].classes)
@@ -119,7 +119,7 @@ def split_of_training(
     was trained on coarse classes sees them in the place of the finer ones here too.
     """
     whole: DataSplits | SceneSplits = _opening(recognizer)(
-        path, kind=kind, validation_share=0.0, **_coarse(recognizer)
+        path, kind=kind, validation_share=0.0, **_coarse_of(recognizer)
     )
     has_enough = whole.test is not None and wanted != "validation"
     if whole.validation is not None or has_enough:
@@ -154,17 +154,21 @@ def _split_again(
         validation_share=share,
         seed=seed,
         **{limit: most},
-        **_coarse(recognizer),
+        **_coarse_of(recognizer),
     )
     is_the_same = split.train is not None and was_trained_on(recognizer, split.train)
     return split if is_the_same else None
 
 
-def _coarse(recognizer: AnyRecognizer) -> dict[str, Any]:
+def _coarse_of(recognizer: AnyRecognizer) -> dict[str, Any]:
     """How images get the coarse classes that a model was trained on; nothing for most models."""
     known = recognizer.notes.get("data")
     coarse = known.get("coarse") if isinstance(known, dict) else None
-    return {} if coarse is None else {"coarse": coarse}
+    return _coarse_options(coarse, recognizer.classes)
+
+
+def _coarse_options(coarse: object, classes: Sequence[str]) -> dict[str, Any]:
+    return {} if coarse is None else {"coarse": coarse, "coarse_known": tuple(classes)}
 
 
 def _opening(recognizer: AnyRecognizer) -> Callable[..., Any]:
@@ -225,6 +229,9 @@ def evaluated(
         discovery = None
         if images.fine_labels is not None and train.fine_labels is not None:
             workers = recipe.data.workers
+            if seen is None:  # once for all sets
+                view = recognizer.preprocessing
+                seen = features_of(recognizer.model, train, view, cache=None, workers=workers)
             found = discovered(recognizer, train, images, bank_features=seen, workers=workers)
             found.write(folder / "discovery" / file_name(name))
             discovery = found.discovery

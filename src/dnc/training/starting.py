@@ -6,6 +6,7 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from torch import nn
 
 from dnc.centroids import SubCentroidHead
+from dnc.centroids.exchange import as_first_
 from dnc.centroids.segments import Bags
 from dnc.centroids.update import cluster_means
 from dnc.data import DataSplits, Images, Preprocessing
@@ -25,8 +26,8 @@ class ClustersOfData(Callback):
     """Puts the sub-centroids of a run where the network sees the classes, at certain epochs.
 
     To begin with (`head.start: data`), or again and again (`head.offline_every`). Every process
-    looks at the same images. Should they not quite agree on what they see, since batch norms count
-    each process's own batches, the first step makes them one.
+    looks at the same images; but they need not quite agree on what they see, since batch norms
+    count each process's own batches. What the first one has found is what all of them go on with.
     """
 
     def __init__(self, recipe: Recipe, splits: DataSplits) -> None:
@@ -35,9 +36,9 @@ class ClustersOfData(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Clusters, if this is an epoch that the recipe names."""
-        head, epoch = self.recipe.head, trainer.current_epoch
-        begins = head.start == "data" and epoch == head.start_epoch
-        every = head.offline_every
+        asked, epoch = self.recipe.head, trainer.current_epoch
+        begins = asked.start == "data" and epoch == asked.start_epoch
+        every = asked.offline_every
         is_due = every is not None and epoch > 0 and epoch % every == 0
         if begins or is_due:
             assert self.splits.train is not None
@@ -49,6 +50,8 @@ class ClustersOfData(Callback):
                 workers=self.recipe.data.workers,
                 most=None if is_due else IMAGES_PER_SUBCENTROID,
             )
+            head, centring = recognizer.model.head, recognizer.model.centring
+            as_first_([*head.buffers(recurse=False), *centring.buffers()])
             pl_module.copy_centring_to_average()  # type: ignore[operator]
 
 
