@@ -3,7 +3,6 @@ import re
 import pytest
 
 from dnc.report import pictures
-from dnc.report.looking import head_of
 from dnc.report.writing import Report
 from tests.report.models import made_features, made_images, made_looked, made_recognizer
 from tests.training.models import small_recognizer
@@ -94,4 +93,4 @@ def test_a_report_is_written_whole_or_not_at_all(report, tmp_path):
 
 def test_a_softmax_model_has_nothing_to_report():
     with pytest.raises(ValueError, match="of kind 'softmax'"):
-        head_of(small_recognizer(kind="softmax"))
+        _ = small_recognizer(kind="softmax").model.subcentroid_head
