@@ -43,7 +43,9 @@ def discover(
     console = Console()
     recognizer = load_classifier(checkpoint, device=device)
     wanted = None if part == "auto" else part
-    splits = split_of_training(recognizer, data, kind=kind, wanted=wanted)
+    # The nearest training image is looked for among those that the model was trained on, as at the
+    # end of a run; validation images are none of them.
+    splits = split_of_training(recognizer, data, kind=kind, wanted="validation")
     chosen, images = part_to_evaluate(splits, data, wanted=wanted, recognizer=recognizer)
     if splits.train is None or images is splits.train:
         raise InvalidData(

@@ -94,11 +94,11 @@ class Discovered:
     def _told(self, rows: Int[Tensor, " m"]) -> str:
         finer = self._finer(rows)
         parts = [
-            f"{name.rpartition('/')[2]} {100 * count / len(rows):.0f} %"
+            f"{name.rpartition('/')[2]} ({100 * count / len(rows):.0f} %)"
             for name, count in finer[:MOST_NAMES]
         ]
         more = f", {len(finer) - MOST_NAMES} more" if len(finer) > MOST_NAMES else ""
-        return f"{len(rows):,}: {', '.join(parts)}{more}"
+        return f"{len(rows):,} images: {', '.join(parts)}{more}"
 
     def _counts(self) -> list[tuple[str, str, int]]:
         head = self.recognizer.model.head
