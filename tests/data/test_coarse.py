@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dnc.data import open_data
-from dnc.data.coarse import coarse_of, read_coarse_classes, shipped_coarse_classes
+from dnc.data.coarse import coarse_of, coarse_text, read_coarse_classes, shipped_coarse_classes
 from dnc.errors import InvalidData
 from tests.data.drawings import draw_folder
 from tests.data.test_published import write_cifar100
@@ -79,8 +79,10 @@ def test_what_was_used_can_be_used_again_without_the_file(breeds):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("fine,coarse\ntabby,cat\n", "say nothing of 3 classes: poodle"),
+        ("fine,coarse\ntabby,cat\n", r"say nothing of poodle, pug, siamese \(3 of 4 classes\)"),
         ("name,coarse\ntabby,cat\n", "must name fine and coarse"),
+        ("fine;coarse\ntabby;cat\n", "names the columns 'fine;coarse'; .* with a comma"),
+        (COARSE + "lynx,Cat\n", "has the coarse classes Cat and cat; write them alike"),
         ("fine,coarse\ntabby,\n", "line 2: fine is 'tabby' and coarse ''"),
         (COARSE + "pug,cat\n", "line 7: 'pug' belongs to two coarse classes"),
         (COARSE + "husky,dog, domestic\n", "line 7 has more values than the first line has names"),
@@ -122,6 +124,14 @@ def test_cifar100_has_coarse_classes_of_its_own(tmp_path):
                 above.classes[above.labels[position]],
                 below.classes[below.labels[position]],
             )
+
+
+def test_blanks_around_the_names_of_columns_do_no_harm(breeds, tmp_path):
+    folder, _ = breeds
+    table = tmp_path / "blanks.csv"
+    table.write_text(COARSE.replace("fine,coarse", " fine, coarse"))
+    train = open_data(folder, validation_share=0, coarse=str(table)).train
+    assert coarse_text(train) == "2 coarse classes: cat (2 finer), dog (2 finer)"
 
 
 def test_names_are_the_same_however_their_letters_are_composed(tmp_path):

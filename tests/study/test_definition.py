@@ -140,3 +140,16 @@ def test_recipes_that_are_files_are_found_from_the_folder_of_the_study(tmp_path)
     assert epochs == {"a": 3, "b": 4}
     epochs = {run.row: run.recipe.training.epochs for run in study.at_scale("paper").planned()}
     assert epochs == {"c": 5, "d": 4}
+
+
+def test_a_metric_that_is_misspelt_is_told_once(tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text("name: mine\nrecipe: digits\nmetric: topp1\n")
+    with pytest.raises(InvalidStudy) as caught:
+        Study.read(file)
+    assert str(caught.value).count("topp1") == 1
+
+
+def test_the_beginning_of_several_names_leads_to_all_of_them():
+    with pytest.raises(InvalidStudy, match="There are table-3-ade20k and table-3-cityscapes"):
+        Study.read("table-3")

@@ -114,3 +114,19 @@ def test_the_list_shows_what_makes_each_table(monkeypatch):
     lines = {re.sub(r"\s*│\s*", "|", line).strip("|") for line in result.output.splitlines()}
     for made in paper_map():
         assert f"{made.item}|{made.what}|{made.command}" in lines
+
+
+@pytest.mark.parametrize("given", [[], ["empty"]])
+def test_a_dry_run_fetches_nothing_and_lists_the_rows_all_the_same(given, tmp_path, monkeypatch):
+    def no_network(*args, **kwargs):
+        raise AssertionError("a dry run has fetched something")
+
+    monkeypatch.setattr("dnc.data.packed.fetch_archive", no_network)
+    (tmp_path / "empty").mkdir()
+    folder = [str(tmp_path / one) for one in given]
+    result = run("study", "table-1", *folder, "--scale", "paper", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "what is done can be told once its images are there" in " ".join(result.output.split())
+    for planned in STUDIES["table-1"].at_scale("paper").planned():
+        assert f"{planned.row}, seed {planned.seed}" in result.output
+    assert list((tmp_path / "empty").iterdir()) == []

@@ -106,6 +106,16 @@ def test_every_finished_run_is_a_line_of_the_csv(study, found, tmp_path):
     assert [float(line["test top1"]) for line in lines[::2]] == VALUES["softmax"]
 
 
+def test_one_seed_is_said_to_be_little(study, found):
+    for place in found:
+        if place.run.seed == 0:
+            finish(place, 0.7)
+    text = markdown(study, summarised(study, found), "test")
+    assert "One seed alone cannot tell a difference from chance" in text
+    finish(found[-1], 0.7)
+    assert "One seed alone" not in markdown(study, summarised(study, found), "test")
+
+
 def test_a_figure_that_a_run_lacks_is_an_empty_cell(study, found):
     finish_all(found)
     rows = summarised(study.model_copy(update={"metric": "top5"}), found)

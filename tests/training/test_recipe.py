@@ -188,8 +188,9 @@ def test_every_field_can_be_set_and_comes_back(name, tmp_path):
 @pytest.mark.parametrize(
     ("task", "foreign"),
     [
-        # The fewest are for one number of sub-centroids, not for one of each class.
-        ("classification", (*OF_SEGMENTATION, "task", "head.fewest")),
+        # The fewest are for one number of sub-centroids, not for one of each class; and where they
+        # are clustered by the epoch they are not tied to images.
+        ("classification", (*OF_SEGMENTATION, "task", "head.fewest", "head.offline_every")),
         ("segmentation", (*OF_CLASSIFICATION, "segmenter.separable", "head.start", "data.kind")),
     ],
 )

@@ -72,13 +72,15 @@ def test_features_that_start_from_data_are_centred(started):
     assert rows.std(dim=0).median() > 0.95
 
 
-def test_many_images_of_a_class_are_represented_by_some(monkeypatch, started):
+def test_many_images_of_a_class_are_represented_by_some(started):
     recognizer, splits = started
-    most = IMAGES_PER_SUBCENTROID * 3
-    assert splits.train.counts().max() <= most
-    monkeypatch.setattr("dnc.training.starting.IMAGES_PER_SUBCENTROID", 2)
-    start_from_images_(recognizer.model, splits.train, recognizer.preprocessing, workers=0)
-    assert recognizer.model.head.held.sum(dim=1).tolist() == [6] * 10
+    whole = splits.train.counts()
+    assert 6 < whole.max() <= IMAGES_PER_SUBCENTROID * 3
+    for most, held in ((2, [6] * 10), (None, whole.tolist())):
+        start_from_images_(
+            recognizer.model, splits.train, recognizer.preprocessing, workers=0, most=most
+        )
+        assert recognizer.model.head.held.sum(dim=1).tolist() == held
 
 
 def test_a_run_starts_from_data_and_knows_classes_before_it_has_learnt(tmp_path):

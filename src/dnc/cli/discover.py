@@ -31,7 +31,9 @@ def discover(
     Examples:
     - `dnc train birds/ --set data.coarse=families.csv`, then `dnc discover runs/photos birds/`
 
-    - `dnc fit pets/ --coarse pets-cats-dogs -k 8`, then `dnc discover runs/fit pets/`
+    - `dnc fit pets/ --coarse pets-cats-dogs -k 18 --centring standard`
+
+    - `dnc discover runs/fit pets/`
     """
     from dnc.cli.bars import counted
     from dnc.cli.figures import discovery_text

@@ -105,6 +105,8 @@ def fit(
         console.print(f"Set aside: {bad.path}: {bad.reason}", style="yellow", markup=False)
     if len(report.choice.losses) > 1:
         console.print(_told(report.choice), highlight=False)
+    if report.coarse is not None:
+        console.print(f"{report.coarse}. `dnc discover` tells what was found of the finer ones.")
     title = f"{report.training_images:,} images, {report.cases} cases, nothing trained"
     console.print(evaluation_table(title, {report.evaluated_on: report.evaluation}))
     print_weakest(console, report.evaluation)

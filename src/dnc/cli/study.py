@@ -8,7 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from dnc.study import Failure, Place
+    from collections.abc import Sequence
+
+    from dnc.study import Failure, Place, Run, Study
 
 
 def study(
@@ -81,7 +83,10 @@ def study(
     if seeds is not None:
         chosen = chosen.model_copy(update={"seeds": tuple(range(seeds))})
     runs = chosen.planned(data)
-    if any(run.recipe.data.path is None and run.recipe.data.kind != "digits" for run in runs):
+    if dry_run:
+        _print_plan(console, chosen, runs, output / "runs")
+        return
+    if not _have_images(runs):
         raise InvalidStudy(f"Study {chosen.name} needs images: dnc study {file} DATA.")
     found = places(runs, output / "runs", compared=chosen.images)
     missing = len({place.folder for place in found if not place.finished})
@@ -91,11 +96,6 @@ def study(
         f"{_number_of(len({place.folder for place in found}), 'run')}, {missing} of them missing",
         highlight=False,
     )
-    if dry_run:
-        for place in found:
-            line = f"  {_state(place):18}{place.run.row}, seed {place.run.seed}"
-            console.print(line, highlight=False, markup=False)
-        return
     failures = _run(console, found, parallel, threads, limit_minutes) if missing else []
     left = len({place.folder for place in found if not place.finished}) - len(failures)
     table = write_study(chosen, found, output / chosen.name)
@@ -113,6 +113,33 @@ def study(
         console.print(told, style="yellow", highlight=False)
     if failures:
         raise typer.Exit(1)
+
+
+def _have_images(runs: "Sequence[Run]") -> bool:
+    return all(run.recipe.data.path or run.recipe.data.kind == "digits" for run in runs)
+
+
+def _print_plan(console: Console, chosen: "Study", runs: "Sequence[Run]", store: Path) -> None:
+    """Says what there is to run, and what of it is done if the images are there to tell by."""
+    from dnc.errors import InvalidData
+    from dnc.study import places
+
+    # Looking fetches nothing.
+    here = [run.with_values({"data.download": False}) for run in runs]
+    try:
+        if not _have_images(here):
+            raise InvalidData("none were given")
+        found = places(here, store, compared=chosen.images)
+        lines = [(f"{_state(place):18}", place.run) for place in found]
+        missing = len({place.folder for place in found if not place.finished})
+        told = f"{_number_of(missing, 'run')} missing"
+    except InvalidData as error:
+        lines = [("", run) for run in runs]
+        told = f"what is done can be told once its images are there ({error})"
+    rows, seeds = _number_of(len(chosen.all_rows()), "row"), _number_of(len(chosen.seeds), "seed")
+    console.print(f"{chosen.name}: {rows}, {seeds}; {told}", highlight=False, markup=False)
+    for state, run in lines:
+        console.print(f"  {state}{run.row}, seed {run.seed}", highlight=False, markup=False)
 
 
 def _state(place: "Place") -> str:
@@ -155,6 +182,7 @@ def _listing() -> Table:
     from dnc.study import Study, shipped_studies
 
     table = Table("study", "question", "rows", "seeds")
+    table.columns[0].no_wrap = True
     for name in shipped_studies():
         shipped = Study.read(name)
         table.add_row(name, shipped.about, str(len(shipped.all_rows())), str(len(shipped.seeds)))

@@ -15,6 +15,7 @@ from dnc.errors import InvalidData
 
 SHIPPED = Path(__file__).parent / "coarse_classes"
 FOLDERS, PUBLISHED = "folders", "published"
+MOST_TOLD = 8
 
 
 def shipped_coarse_classes() -> dict[str, Path]:
@@ -46,6 +47,14 @@ def coarsened(
     if coarse == FOLDERS:
         if is_coarse and not _has_finer_folders(splits):
             return splits
+        if known and not is_coarse:
+            strange = [name for name in splits.classes if name not in known]
+            raise InvalidData(
+                f"The model was trained on the classes {', '.join(known[:5])}"
+                f"{', ...' if len(known) > 5 else ''}, with finer ones in folders inside theirs; "
+                f"here are also {', '.join(strange[:5])}. Give images at CLASS/FINER/IMAGE or at "
+                "CLASS/IMAGE."
+            )
         return _by_part(splits, _finer_by_folder(splits))
     if is_coarse and coarse == PUBLISHED:
         return splits
@@ -55,8 +64,9 @@ def coarsened(
         return splits
     if missing:
         raise InvalidData(
-            f"The coarse classes say nothing of {len(missing)} classes: {', '.join(missing[:5])}"
-            f"{', ...' if len(missing) > 5 else ''}. Give every class a line 'fine,coarse'."
+            f"The coarse classes say nothing of {', '.join(missing[:5])}"
+            f"{', ...' if len(missing) > 5 else ''} ({len(missing)} of {len(splits.classes)} "
+            "classes). Give a file with a line 'fine,coarse' for every class."
         )
     classes = tuple(sorted({names[name] for name in splits.classes}))
     number = {name: i for i, name in enumerate(classes)}
@@ -108,11 +118,12 @@ def read_coarse_classes(name_or_path: str) -> dict[str, str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as opened:
             table = csv.DictReader(opened, strict=True)
+            table.fieldnames = [name.strip() for name in table.fieldnames or ()]
             if not {"fine", "coarse"} <= set(table.fieldnames or ()):
                 came = ", ".join(table.fieldnames or ()) or "none"
                 raise InvalidData(
-                    f"{path}: the first line names the columns {came}; it must name fine and "
-                    "coarse."
+                    f"{path}: the first line names the columns {came!r}; it must name fine and "
+                    "coarse, with a comma between them."
                 )
             for row in table:
                 if None in row:
@@ -131,9 +142,32 @@ def read_coarse_classes(name_or_path: str) -> dict[str, str]:
                         f"{path}, line {table.line_num}: {fine!r} belongs to two coarse classes; "
                         "keep one."
                     )
+        _require_different(set(coarse.values()), path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidData(f"{path} cannot be read as a CSV table in UTF-8: {error}") from error
     return coarse
+
+
+def coarse_text(images: Images) -> str:
+    """The coarse classes of images, each with how many finer ones it has."""
+    assert images.fine_labels is not None
+    pairs = set(zip(images.labels.tolist(), images.fine_labels.tolist(), strict=True))
+    numbers = np.bincount([label for label, _ in pairs], minlength=len(images.classes))
+    told = [f"{name} ({n} finer)" for name, n in zip(images.classes, numbers, strict=True)]
+    more = f", {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    return f"{len(told)} coarse classes: {', '.join(told[:MOST_TOLD])}{more}"
+
+
+def _require_different(names: set[str], path: Path) -> None:
+    """Raises if coarse classes are alike but for capital letters: a slip, most likely."""
+    alike: dict[str, str] = {}
+    for name in sorted(names):
+        other = alike.setdefault(name.casefold(), name)
+        if other != name:
+            raise InvalidData(
+                f"{path} has the coarse classes {other} and {name}; write them alike, or "
+                "give one of them another name."
+            )
 
 
 def _by_part(splits: DataSplits, change: Callable[[Images], Images]) -> DataSplits:

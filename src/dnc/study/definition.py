@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,12 +21,20 @@ SHIPPED = Path(__file__).parents[1] / "studies"
 Scale = Literal["laptop", "paper"]
 
 # Of classifiers, of models of coarse classes, of segmenters, and of all: how long they trained.
-Metric = (
-    Literal["top1", "top5", "mean_recall", "mean_loss", "calibration_error"]
-    | Literal["induction", "purity", "mutual_information"]
-    | Literal["miou", "mean_accuracy", "pixel_accuracy"]
-    | Literal["hours"]
-)
+Metric = Literal[
+    "top1",
+    "top5",
+    "mean_recall",
+    "mean_loss",
+    "calibration_error",
+    "induction",
+    "purity",
+    "mutual_information",
+    "miou",
+    "mean_accuracy",
+    "pixel_accuracy",
+    "hours",
+]
 
 # The settings of one row: full names of a recipe's fields, with their values; and `recipe`, for a
 # row that has one of its own.
@@ -268,6 +276,10 @@ class Run:
     seed: int
     recipe: Recipe
 
+    def with_values(self, values: Settings) -> "Run":
+        """The run with other values of some fields."""
+        return replace(self, recipe=self.recipe.with_values(values))
+
 
 def shipped_studies() -> dict[str, Path]:
     """The studies that come with dnc, by name."""
@@ -284,8 +296,10 @@ def study_path(name_or_path: str | Path) -> Path:
         return path
     if path.suffix in (".yaml", ".yml"):
         raise InvalidStudy(f"There is no file {path}. `dnc study list` lists what is shipped.")
+    longer = [name for name in shipped if name.startswith(f"{name_or_path}-")]
+    meant = f" There are {' and '.join(longer)}." if longer else nearest(str(name_or_path), shipped)
     raise InvalidStudy(
-        f"There is no study {str(name_or_path)!r}.{nearest(str(name_or_path), shipped)} "
+        f"There is no study {str(name_or_path)!r}.{meant} "
         "`dnc study list` lists those that are shipped; a file of your own ends in .yaml."
     )
 

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def _scenes(path: str, kind: str | None, download: bool) -> Splits[Any]:
 
 
 def places(
-    runs: tuple[Run, ...],
+    runs: Sequence[Run],
     store: Path,
     source_of: Callable[[Recipe], Source] = Source.of,
     *,

@@ -181,6 +181,8 @@ def markdown(study: Study, rows: Sequence[RowSummary], images: str) -> str:
     )
     told += "; differences are taken seed by seed." if study.reference is not None else "."
     lines += ["", told]
+    if rows and all(len(row.values) <= 1 for row in rows):
+        lines += ["", "One seed alone cannot tell a difference from chance; --seeds adds some."]
     if study.published is not None:
         beside = (study.published.result(row.name) for row in rows)
         tables = dict.fromkeys(result.table for result in beside if result is not None)

@@ -11,7 +11,7 @@ from torch import nn
 from dnc import __version__
 from dnc.centroids import SubCentroidHead
 from dnc.data import BadFile, DataSplits, Preprocessing, open_data
-from dnc.data.coarse import coarse_of
+from dnc.data.coarse import coarse_of, coarse_text
 from dnc.errors import InvalidData, InvalidSetting
 from dnc.evaluation import Evaluation, evaluate, write_evaluation
 from dnc.models import Centring, Classifier, HeadSettings, centring_layer, classifier
@@ -41,6 +41,7 @@ class FitReport:
         evaluated_on: test, validation, or train where there is nothing else.
         evaluation: on these.
         set_aside: files that could not be read.
+        coarse: the coarse classes in words, if there are finer ones.
     """
 
     training_images: int
@@ -49,6 +50,7 @@ class FitReport:
     evaluated_on: str
     evaluation: Evaluation
     set_aside: tuple[BadFile, ...]
+    coarse: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,9 @@ def fit_folder(
     write_case_table(recognizer, output / "cases.csv")
     write_set_aside(set_aside, output / "set-aside.csv")
     cases = int(head.occupied.sum())
-    return FitReport(len(features.labels), cases, choice, name, evaluation, set_aside)
+    has_finer = splits.train.fine_labels is not None
+    coarse = coarse_text(splits.train) if has_finer else None
+    return FitReport(len(features.labels), cases, choice, name, evaluation, set_aside, coarse)
 
 
 def fit(

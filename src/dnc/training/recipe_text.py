@@ -142,7 +142,8 @@ def told(error: ValidationError) -> str:
         if item["type"] == "missing":
             told.append(f"{place} is missing")
         elif item["type"] != "tuple_type" or places.count(place) == 1:  # else one value was meant
-            told.append(f"{place or 'recipe'} is {_short(item['input'])}: {reason}")
+            # What contradicts something else names both by itself; its input is the whole recipe.
+            told.append(f"{place} is {_short(item['input'])}: {reason}" if place else reason)
     different = list(dict.fromkeys(told))
     more = f"; and {len(different) - MOST_TOLD} more" if len(different) > MOST_TOLD else ""
     return "; ".join(different[:MOST_TOLD]) + more

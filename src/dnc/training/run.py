@@ -14,7 +14,8 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
-from dnc.data import BadFile, DataSplits, SceneSplits, Splits, open_data, open_scenes
+from dnc.data import BadFile, DataSplits, Images, SceneSplits, Splits, open_data, open_scenes
+from dnc.data.coarse import coarse_text
 from dnc.errors import InvalidData, InvalidRecipe
 from dnc.files import restore_folder
 from dnc.scene_recognition import AnyRecognizer
@@ -280,8 +281,12 @@ def _summary(recognizer: AnyRecognizer, job: Job) -> str:
     network = recognizer.network.name
     if recipe.task == "segmentation":
         network = f"{recipe.segmenter.architecture} on {network}"
+    train = splits.train
+    classes = f"{len(splits.classes)} classes"
+    if isinstance(train, Images) and train.fine_labels is not None:
+        classes = coarse_text(train)
     return (
-        f"{recipe.name}: {images} images of {len(splits.classes)} classes; "
+        f"{recipe.name}: {images} images of {classes}; "
         f"{network}, {recipe.model.classifier}, {parameters / 1e6:.2f} M parameters"
     )
 
